@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import html
+import inspect
 import re
 from pathlib import Path
+from types import ModuleType
 
 import click
+import pytest
 from blocks import ROOT
 
 import tilewright
+from tilewright import nn, te
 from tilewright.cli.app import app
 
 
@@ -90,6 +94,28 @@ def test_signatures_can_be_read(site: Path) -> None:
 def test_every_public_name_is_there(site: Path) -> None:
     text = "".join(text_of(page) for page in [site / "api.html", *(site / "api").glob("*.html")])
     assert not [name for name in tilewright.__all__ if f"tilewright.{name}" not in text]
+
+
+@pytest.mark.parametrize("module", [te, nn], ids=["te", "nn"])
+def test_every_function_of_te_and_nn_has_a_signature_and_a_description(site: Path, module: ModuleType) -> None:
+    name = module.__name__.rpartition(".")[2]
+    pages = [text_of(page) for page in (site / "api").glob(f"{name}*.html")]
+    found = dict(re.findall(rf"tilewright\.{name}\.(\w+)\(.*?¶\s+(\S.*)", "\n".join(pages)))
+    assert set(found) == {n for n in module.__all__ if callable(getattr(module, n)) and n not in ("Ints", "Shape")}
+    undescribed = [n for n, text in found.items() if len(text.split()) < 3 or text.startswith("tilewright.")]
+    assert not undescribed
+
+
+@pytest.mark.parametrize("module", [te, nn], ids=["te", "nn"])
+def test_functions_of_te_and_nn_name_their_arguments_and_their_errors(module: ModuleType) -> None:
+    """The first line is one sentence; a function of tensors that checks its arguments says what it raises."""
+    functions = {n: f for n in module.__all__ if inspect.isfunction(f := getattr(module, n))}
+    assert len(functions) > 30
+    lines = {n: inspect.getdoc(f).split("\n") for n, f in functions.items()}  # type: ignore[union-attr]
+    assert not [n for n, text in lines.items() if text[0][-1] != "." or (len(text) > 1 and text[1])]
+    silent = {n for n, text in lines.items() if "Raises ``" not in " ".join(text)}
+    # These take one tensor of any shape, or nothing that could be wrong.
+    assert silent <= {"relu", "silu", "sigmoid", "tanh", "default_dtype", "left", "right", "scalar"}
 
 
 def test_guides_and_reference_stand_apart(site: Path) -> None:

@@ -94,7 +94,11 @@ _tracing: ContextVar[_Tracing] = ContextVar("tracing", default=_UNTRACED)
 
 @dataclass(frozen=True, eq=False)
 class TensorRef(Symbol):
-    """A tensor while a program is being written: index it with axes to read an element."""
+    """A tensor of a program that is being written: ``x[i, j]`` is the element at the axes' positions ``i`` and ``j``.
+
+    ``te.input`` and ``te.compute`` return it. ``shape`` is its number of elements along each axis, ``dtype`` their
+    type.
+    """
 
     shape: tuple[int, ...]
     dtype: str
@@ -106,7 +110,10 @@ class TensorRef(Symbol):
     memory: TensorRef | None = None  # of a packed dtype: the bytes that hold the elements
 
     def __getitem__(self, indices: ExprLike | tuple[ExprLike, ...]) -> Expr:
-        """One element. An index read from a tensor (a gather) is kept within the axis."""
+        """The element at ``indices``, one for each axis; an index read from a tensor (a gather) is clamped to its axis.
+
+        Raises ``OperatorError`` for another number of indices, and for an index that is not one whole number.
+        """
         items = indices if isinstance(indices, tuple) else (indices,)
         if len(items) != len(self.shape):
             raise OperatorError(
@@ -134,7 +141,7 @@ class TensorRef(Symbol):
 
 @dataclass(frozen=True, eq=False)
 class Definition:
-    """How a tensor is computed, in named axes ``i0, ...`` and ``r0, ...``; its monoid called what it computes."""
+    """The computation of a tensor, in named axes ``i0, ...`` and ``r0, ...``, with the canonical name of its monoid."""
 
     reduce: tuple[int, ...]
     body: tuple[Expr, ...]
@@ -153,9 +160,10 @@ class Definition:
 
 @dataclass(frozen=True, eq=False)
 class Reduction:
-    """A reduction as ``compute`` receives it: a monoid, its axes' extents, one body per component.
+    """A reduction or scan, which is the whole value of a ``te.compute``: a monoid, extents, and one body a component.
 
-    ``along``: of a scan, the axis of the compute along which it runs; it has no axes of its own.
+    ``axes`` are the reduced axes. ``along``: of a scan, the axis of the compute along which the scan runs; a scan has
+    no axes of its own.
     """
 
     monoid: Monoid
@@ -180,11 +188,15 @@ def input(
 ) -> TensorRef:  # fmt: skip
     """An argument of the operator: a dense, row-major array of ``shape`` elements.
 
-    ``dtype``: float32 unless given; the ``dtype`` parameter of the operator being defined. ``constant``:
-    given once, before the first call, so that kernels may rearrange it; the operator's attribute
-    ``constant`` says the same from outside. ``low`` and ``high``: that its values lie between them, both included,
-    which kernels are checked and timed with (a decay is at most 1, a variance not negative); calls are not checked.
-    Of a packed dtype, calls take the bytes, in arrays of the dtype's ``storage`` whose last axis counts bytes.
+    - ``dtype``: the element type; the ``dtype`` parameter of the operator being defined (float32) unless given. Calls
+      pass a packed dtype as bytes, in arrays of the dtype's ``storage`` whose last axis counts bytes.
+    - ``constant``: the array is given once, before the first call, so that kernels may rearrange it. The operator's
+      attribute ``constant`` says the same from outside.
+    - ``low`` and ``high``: bounds of the values, both included. Kernels are checked and timed with values between the
+      bounds (a decay is at most 1, a variance is not negative); calls are not checked.
+
+    Raises ``OperatorError`` for an unknown dtype, a size below 1 or bounds that no value fits, ``UsageError`` from 2^31
+    elements.
     """
     tracing = _tracing.get()
     dtype = dtype or tracing.dtype
@@ -215,12 +227,15 @@ def _bytes(
 
 
 def default_dtype() -> str:
-    """The dtype of inputs that name none: the ``dtype`` parameter of the operator being defined."""
+    """The dtype of inputs that name none: the ``dtype`` parameter of the operator being defined, else ``float32``."""
     return _tracing.get().dtype
 
 
 def scalar(name: str, dtype: str | None = None, low: float | None = None, high: float | None = None) -> TensorRef:
-    """An argument that is one number given at run time; read it as ``eps[()]``."""
+    """An argument that is one number, passed at each call; ``eps[()]`` reads the number of ``eps = te.scalar("eps")``.
+
+    ``dtype``, ``low`` and ``high`` are those of ``te.input``, and so are the errors.
+    """
     return input(name, (), dtype, low=low, high=high)
 
 
@@ -259,9 +274,10 @@ def _axes(prefix: str, count: int) -> tuple[Expr, ...]:
 def compute(
     shape: Sequence[int], fn: Callable[..., ExprLike | Reduction], dtype: str | None = None, name: str = "out"
 ) -> TensorRef:
-    """A tensor of ``shape`` whose element at ``(i, j, ...)`` is ``fn(i, j, ...)``.
+    """A tensor of ``shape`` whose element at ``(i, j, ...)`` is ``fn(i, j, ...)``: an expression, reduction or scan.
 
-    The result's dtype is the expression's unless given (then it is cast).
+    ``dtype``: the element type, to which values are cast; the expression's type unless given. Raises ``OperatorError``
+    for a size below 1, a value that is no expression, a read outside a tensor, and an axis of another compute.
     """
     extents = _positive(shape, name)
     axes = _axes("i", len(extents))
@@ -340,14 +356,16 @@ def monoid(
     finish: Callable[..., ExprLike] | None = None,
     dtype: str | Sequence[str] | None = None,
 ) -> Monoid:
-    """A reduction of your own over tuples of accumulators.
+    """An associative operation for ``te.reduce`` and ``te.scan`` over tuples of accumulators.
 
-    ``combine(l, r)`` merges two partial results (tuples of expressions) into one, and must be
-    associative with ``identity`` neutral; ``finish(*l)`` turns the last one into the value (the
-    first component unless given). ``dtype``: of each component, or of all (float32 unless given).
+    ``combine(l, r)`` merges two partial results (tuples of expressions) into one. It must be associative with
+    ``identity`` neutral. ``finish(*l)`` turns the last partial result into the value, the first component unless given.
+    ``dtype``: the element type of each component, or of all components (float32 unless given).
 
     >>> mean_square = monoid("mean_square", (0.0, 0.0),
     ...     lambda l, r: (l[0] + r[0], l[1] + r[1]), lambda total, count: total / count)
+
+    Raises ``OperatorError`` where the numbers of components differ.
     """
     given = dtype or default_dtype()
     dtypes = (given,) * len(identity) if isinstance(given, str) else tuple(given)
@@ -368,9 +386,10 @@ def monoid(
 
 
 def reduce(monoid: Monoid, extents: Extents, fn: Callable[..., Any]) -> Reduction:
-    """Reduce ``fn(r, s, ...)``, one expression per component of ``monoid``, over ``extents``.
+    """Reduction by ``monoid`` of ``fn(r, s, ...)`` over the axes of ``extents`` elements.
 
-    Reductions do not nest: give the inner one a ``compute`` of its own.
+    ``fn`` returns one expression for each component of the monoid. Reductions do not nest: give the inner one a
+    ``te.compute`` of its own. Raises ``OperatorError`` for another number or type of components.
     """
     monoids.check(monoid)
     sizes = _extents(extents)
@@ -389,11 +408,11 @@ def reduce(monoid: Monoid, extents: Extents, fn: Callable[..., Any]) -> Reductio
 
 
 def scan(monoid: Monoid | str, along: Expr, value: Any) -> Reduction:
-    """The inclusive prefix reduction of ``value`` along an axis of the compute that it stands in.
+    """The inclusive prefix reduction of ``value`` along an axis of the compute that contains the scan.
 
-    ``te.compute((m, n), lambda i, j: te.scan("sum", j, x[i, j]))`` is the cumulative sum of each row.
-    ``monoid``: ``sum``, ``prod``, ``max``, ``min`` or one of your own (``value`` is then a tuple, one
-    expression per component). Elements are combined in the order of the axis.
+    ``te.compute((m, n), lambda i, j: te.scan("sum", j, x[i, j]))`` is the cumulative sum of each row. ``monoid``:
+    ``sum``, ``prod``, ``max``, ``min``, or a ``te.monoid``, whose ``value`` is a tuple with one expression for each
+    component. Elements are combined in the order of the axis. Raises ``OperatorError`` for an unknown monoid.
     """
     if isinstance(monoid, str):
         if monoid not in monoids.SIMPLE:
@@ -405,13 +424,14 @@ def scan(monoid: Monoid | str, along: Expr, value: Any) -> Reduction:
 
 
 def scatter(monoid: str, at: Expr | Sequence[Expr], extents: Extents, fn: Callable[..., Any]) -> Reduction:
-    """What lands at this element of sources spread over the result: ``out[index(r)] += value(r)`` for all ``r``.
+    """Reduction at each element of the result over the sources whose index chooses it: ``out[index(r)] += value(r)``.
 
     ``te.compute((bins,), lambda b: te.scatter("sum", b, n, lambda r: (index[r], x[r])))`` adds each ``x[r]`` to the
-    element ``index[r]``. ``monoid``: ``sum``, ``prod``, ``max`` or ``min``. ``at``: the axes of the compute that the
-    sources choose, or one; ``fn`` returns an index for each and the value. A source outside of the result is dropped;
-    where none lands is the monoid's neutral value. It is stated as a reduction over all sources at every element, which
-    templates for scatters recognise.
+    element ``index[r]``. ``monoid``: ``sum``, ``prod``, ``max`` or ``min``. ``at``: the axis or axes of the compute
+    that the sources choose. ``extents``: the numbers of sources. ``fn`` returns the index, or a tuple of an index for
+    each axis, and the value. A source outside the result is dropped; an element without a source has the monoid's
+    neutral value. Raises ``OperatorError`` for an unknown monoid, another number of indices, and an ``at`` that is no
+    axis.
     """
     if monoid not in monoids.SIMPLE:
         raise OperatorError(f"te.scatter knows no {monoid!r}", f"Use {', '.join(monoids.SIMPLE)}")
@@ -461,7 +481,7 @@ def _element(value: Any, like: Expr | None = None) -> Expr:
 
 
 def _accumulate(name: str, extents: Extents, fn: Callable[..., ExprLike]) -> Reduction:
-    """A reduction that the language has by name."""
+    """The reduction that the language has under ``name``."""
     sizes = _extents(extents)
     axes = _axes("r", len(sizes))
     value = _element(fn(*axes))
@@ -473,32 +493,50 @@ def _accumulate(name: str, extents: Extents, fn: Callable[..., ExprLike]) -> Red
 
 
 def sum(extents: Extents, fn: Callable[..., ExprLike]) -> Reduction:
-    """Sum of ``fn(r, ...)`` over ``extents``."""
+    """Sum of ``fn(r, ...)`` over the axes of ``extents`` elements.
+
+    Raises ``OperatorError`` for conditions, and for a reduction inside ``fn``.
+    """
     return _accumulate("sum", extents, fn)
 
 
 def prod(extents: Extents, fn: Callable[..., ExprLike]) -> Reduction:
-    """Product over ``extents``."""
+    """Product of ``fn(r, ...)`` over the axes of ``extents`` elements.
+
+    Raises ``OperatorError`` for conditions, and for a reduction inside ``fn``.
+    """
     return _accumulate("prod", extents, fn)
 
 
 def max(extents: Extents, fn: Callable[..., ExprLike]) -> Reduction:
-    """Largest value over ``extents``; NaN wins."""
+    """Largest value of ``fn(r, ...)`` over the axes of ``extents`` elements; NaN wins.
+
+    Raises ``OperatorError`` for conditions, and for a reduction inside ``fn``.
+    """
     return _accumulate("max", extents, fn)
 
 
 def min(extents: Extents, fn: Callable[..., ExprLike]) -> Reduction:
-    """Smallest value over ``extents``; NaN wins."""
+    """Smallest value of ``fn(r, ...)`` over the axes of ``extents`` elements; NaN wins.
+
+    Raises ``OperatorError`` for conditions, and for a reduction inside ``fn``.
+    """
     return _accumulate("min", extents, fn)
 
 
 def argmax(extent: int, fn: Callable[[Expr], ExprLike]) -> Reduction:
-    """Position (int64) of the largest value along one axis; the first of equals; NaN wins."""
+    """Position (int64) of the largest value of ``fn(r)`` along one axis: the first of equal values; NaN wins.
+
+    Raises ``OperatorError`` for conditions, and for a reduction inside ``fn``.
+    """
     return _accumulate("argmax", extent, fn)
 
 
 def argmin(extent: int, fn: Callable[[Expr], ExprLike]) -> Reduction:
-    """Position (int64) of the smallest value along one axis; the first of equals; NaN wins."""
+    """Position (int64) of the smallest value of ``fn(r)`` along one axis: the first of equal values; NaN wins.
+
+    Raises ``OperatorError`` for conditions, and for a reduction inside ``fn``.
+    """
     return _accumulate("argmin", extent, fn)
 
 
@@ -508,10 +546,12 @@ def argmin(extent: int, fn: Callable[[Expr], ExprLike]) -> Reduction:
 def program(
     output: TensorRef | Sequence[TensorRef], inputs: Sequence[TensorRef] | None = None
 ) -> tuple[Program, tuple[str, ...]]:
-    """Normalise a definition: its program, and the inputs' own names in call order.
+    """The normalised program of a definition, and the names of its inputs in call order.
 
-    ``output``: the tensor that it gives, or the tensors, in the order in which calls return them. ``inputs`` fixes
-    the call order; without it, inputs come in the order in which they were declared.
+    ``output``: the tensor that the operator returns, or the tensors, in the order in which calls return them.
+    ``inputs`` fixes the call order; without ``inputs``, the order is that of their declaration. Raises
+    ``OperatorError`` for an input returned unchanged, a tensor returned twice, two inputs of one name, and an input
+    that ``inputs`` lacks.
     """
     outputs = [output] if isinstance(output, TensorRef) else list(output)
     for n, ref in enumerate(outputs):
@@ -566,9 +606,10 @@ def _tensor(name: str, a: TensorRef, reach: float | None) -> Tensor:
 def trace(
     define: Callable[[], TensorRef | Sequence[TensorRef]], dtype: str = "float32", constants: Sequence[str] = ()
 ) -> tuple[Program, tuple[str, ...]]:
-    """Run an operator's function and normalise what it returns; inputs in the order it declares them.
+    """The normalised program of what an operator's function returns, and the names of its inputs, in declaration order.
 
-    ``dtype`` is that of inputs and monoids that name none; ``constants`` names inputs that are constant.
+    ``dtype`` is the type of inputs and monoids that name none; ``constants`` names inputs that are constant. Raises
+    ``OperatorError`` for a return value that is no tensor, and for an input that is never read.
     """
     declared: list[TensorRef] = []
     token = _tracing.set(_Tracing(dtype, frozenset(constants), declared))

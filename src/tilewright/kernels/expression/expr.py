@@ -68,13 +68,12 @@ class Symbol:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Expr:
-    """A node: operation, result dtype, operands, and for leaves a value.
+    """An expression: an operation, the result's dtype, the operands, and for leaves a value.
 
-    ``value`` is the number of a ``const`` and the name of an ``axis``, ``load`` (the tensor) or
-    ``var`` (an accumulator component in a monoid: ``l0``, ``r0``, ...); of a ``size`` it is an
-    :class:`~tilewright.extent.Extent`, a whole number that each call chooses. A ``load``'s operands are
-    its indices. Python's arithmetic and ordering operators build new nodes; ``==`` does too, so
-    compare nodes with :func:`same`.
+    ``value`` is the number of a ``const`` and the name of an ``axis``, ``load`` (the tensor) or ``var`` (an accumulator
+    component in a monoid: ``l0``, ``r0``, ...); of a ``size`` it is an ``Extent``, a whole number that each call
+    chooses. A ``load``'s operands are its indices. Python's arithmetic and ordering operators build new expressions,
+    and so does ``==``: compare expressions with ``same``.
     """
 
     op: str
@@ -460,7 +459,10 @@ def logic(op: str, *args: ExprLike) -> Expr:
 
 
 def select(condition: ExprLike, a: ExprLike, b: ExprLike) -> Expr:
-    """``a`` where the condition holds, else ``b``; the other one is not evaluated."""
+    """``a`` where the condition holds, else ``b``; the branch that is not taken is not evaluated.
+
+    Raises ``TypeError`` unless ``condition`` is a comparison and both values have one dtype.
+    """
     condition = wrap(condition)
     if condition.dtype != "bool":
         raise TypeError(f"select takes a condition (a comparison) first, and {_shown(condition)} is {condition.dtype}")
@@ -469,7 +471,10 @@ def select(condition: ExprLike, a: ExprLike, b: ExprLike) -> Expr:
 
 
 def cast(a: ExprLike, dtype: str) -> Expr:
-    """Convert to another dtype (real to whole truncates toward zero, as C does)."""
+    """``a`` converted to ``dtype``; a real value becomes a whole number by truncation toward zero, as in C.
+
+    Raises ``TypeError`` for an unknown dtype.
+    """
     if dtype not in VALUES:
         problem = "only inputs are" if dtype in PACKED else "unknown dtype"
         raise TypeError(f"{problem} {dtype!r}; one of {', '.join(VALUES)}")

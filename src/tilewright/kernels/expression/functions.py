@@ -11,84 +11,96 @@ from tilewright.kernels.expression.expr import FLOATS, INDEX, INTEGERS, Expr, Ex
 
 
 def maximum(a: ExprLike, b: ExprLike) -> Expr:
-    """The larger of two values; NaN wins."""
+    """The larger of two values of one dtype; NaN wins. Raises ``TypeError`` for values of two dtypes."""
     return binary("max", a, b)
 
 
 def minimum(a: ExprLike, b: ExprLike) -> Expr:
-    """The smaller of two values; NaN wins."""
+    """The smaller of two values of one dtype; NaN wins. Raises ``TypeError`` for values of two dtypes."""
     return binary("min", a, b)
 
 
 def abs(a: ExprLike) -> Expr:
-    """Magnitude."""
+    """Magnitude of a real or whole number. Raises ``TypeError`` for a condition."""
     return unary("abs", a)
 
 
 def exp(a: ExprLike) -> Expr:
-    """e to the power ``a``."""
+    """e to the power ``a``. Raises ``TypeError`` unless ``a`` is real."""
     return unary("exp", a)
 
 
 def log(a: ExprLike) -> Expr:
-    """Natural logarithm; NaN below zero, minus infinity at zero."""
+    """Natural logarithm of ``a``: NaN below zero, minus infinity at zero. Raises ``TypeError`` unless ``a`` is real."""
     return unary("log", a)
 
 
 def sqrt(a: ExprLike) -> Expr:
-    """Square root; NaN below zero."""
+    """Square root of ``a``; NaN below zero. Raises ``TypeError`` unless ``a`` is real."""
     return unary("sqrt", a)
 
 
 def rsqrt(a: ExprLike) -> Expr:
-    """One over the square root."""
+    """One over the square root of ``a``; NaN below zero. Raises ``TypeError`` unless ``a`` is real."""
     return unary("rsqrt", a)
 
 
 def tanh(a: ExprLike) -> Expr:
-    """Hyperbolic tangent."""
+    """Hyperbolic tangent of ``a``. Raises ``TypeError`` unless ``a`` is real."""
     return unary("tanh", a)
 
 
 def erf(a: ExprLike) -> Expr:
-    """The error function, 2/sqrt(pi) times the integral of exp(-t*t) from 0 to ``a``."""
+    """The error function, 2/sqrt(pi) times the integral of exp(-t*t) from 0 to ``a``.
+
+    Raises ``TypeError`` unless ``a`` is real.
+    """
     return unary("erf", a)
 
 
 def sin(a: ExprLike) -> Expr:
-    """Sine of an angle in radians, of any size."""
+    """Sine of an angle in radians, of any size. Raises ``TypeError`` unless ``a`` is real."""
     return unary("sin", a)
 
 
 def cos(a: ExprLike) -> Expr:
-    """Cosine of an angle in radians, of any size."""
+    """Cosine of an angle in radians, of any size. Raises ``TypeError`` unless ``a`` is real."""
     return unary("cos", a)
 
 
 def log1p(a: ExprLike) -> Expr:
-    """Natural logarithm of ``1 + a``, accurate next to 0; NaN below -1, minus infinity at -1."""
+    """Natural logarithm of ``1 + a``, accurate next to 0: NaN below -1, minus infinity at -1.
+
+    Raises ``TypeError`` unless ``a`` is real.
+    """
     return unary("log1p", a)
 
 
 def pow(base: ExprLike, exponent: ExprLike) -> Expr:
-    """``base`` to the power ``exponent``, both real, as C's ``pow``: NaN for a negative base and a broken exponent."""
+    """``base`` to the power ``exponent``, as C's ``pow``: NaN for a negative base and an exponent that is not whole.
+
+    Raises ``TypeError`` unless both are real and of one dtype.
+    """
     return binary("pow", base, exponent)
 
 
 def floor(a: ExprLike) -> Expr:
-    """The largest whole number that is at most ``a``, as a real value."""
+    """The largest whole number that is at most ``a``, as a real value. Raises ``TypeError`` unless ``a`` is real."""
     return unary("floor", a)
 
 
 def fmod(a: ExprLike, b: ExprLike) -> Expr:
-    """The rest of ``a / b`` rounded towards zero, both real, as C's ``fmod``: exact, with the sign of ``a``."""
+    """The exact remainder of ``a / b`` rounded towards zero, as C's ``fmod``, with the sign of ``a``.
+
+    Raises ``TypeError`` unless both are real and of one dtype.
+    """
     return binary("fmod", a, b)
 
 
 def round_tf32(a: ExprLike) -> Expr:
     """A float32 rounded to TF32: 10 explicit bits of mantissa, to nearest, ties away from zero.
 
-    The exponent's range stays that of float32; infinities and NaN pass through.
+    The exponent's range stays that of float32; infinities and NaN pass through. Raises ``TypeError`` for another dtype.
     """
     return unary("round_tf32", a)
 
@@ -96,7 +108,8 @@ def round_tf32(a: ExprLike) -> Expr:
 def truncate_tf32(a: ExprLike) -> Expr:
     """A float32 cut to TF32, as Tensor Cores cut operands: the low 13 bits of its mantissa become zero.
 
-    Infinities pass through, and NaN where a bit of its mantissa remains.
+    Infinities pass through, and so does a NaN of which a bit of the mantissa remains. Raises ``TypeError`` for another
+    dtype.
     """
     return unary("truncate_tf32", a)
 

@@ -37,9 +37,9 @@ from tilewright.serialization import JsonList
 class Monoid(JsonList):
     """An associative reduction over tuples of accumulators.
 
-    ``identity`` starts each component; ``combine`` merges two partial results ``l0, l1, ...`` and
-    ``r0, r1, ...`` (vars) into one; ``finish`` turns the final ``l0, l1, ...`` into the stage's
-    value. A reduced element is a partial result by itself: its body gives the ``r`` components.
+    ``identity`` starts each component. ``combine`` merges two partial results ``l0, l1, ...`` and ``r0, r1, ...`` into
+    one. ``finish`` turns the final ``l0, l1, ...`` into the stage's value. A reduced element is a partial result by
+    itself: its body gives the ``r`` components.
     """
 
     name: str
@@ -49,12 +49,12 @@ class Monoid(JsonList):
 
 
 def left(component: int, dtype: str) -> Expr:
-    """Accumulator ``component`` of the left partial result."""
+    """Component number ``component``, of ``dtype``, of a monoid's left partial result (``l`` in ``combine(l, r)``)."""
     return Expr("var", dtype, (), f"l{component}")
 
 
 def right(component: int, dtype: str) -> Expr:
-    """Accumulator ``component`` of the right partial result."""
+    """Component number ``component``, of ``dtype``, of a monoid's right partial result (``r`` in ``combine(l, r)``)."""
     return Expr("var", dtype, (), f"r{component}")
 
 

@@ -8,8 +8,8 @@
 >>> block.workload(n=1, c=8, h=14, w=14).output.shape
 (1, 8, 14, 14)
 
-Each takes and returns ``te.TensorRef``s; what it computes is one or a few stages, which templates fuse. 16-bit reals
-are computed in float32 and the result is float32: ``nn.cast(y, "float16")`` rounds it, in the stage that gives it.
+Each function takes and returns ``te.TensorRef``s. Its computation has one or a few stages, which templates fuse. 16-bit
+reals are computed in float32 and the result is float32: ``nn.cast(y, "float16")`` rounds the result in its last stage.
 """
 
 from __future__ import annotations

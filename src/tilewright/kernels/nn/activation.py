@@ -30,27 +30,31 @@ def activate(x: te.Expr, activation: Activation) -> te.Expr:
 
 
 def relu(input: te.TensorRef) -> te.TensorRef:
-    """``max(x, 0)``; NaN stays."""
+    """``max(x, 0)`` of every element of ``input``, of any shape; NaN stays NaN."""
     return pointwise(input, lambda x: activate(x, "relu"))
 
 
 def gelu(input: te.TensorRef, *, approximate: Literal["none", "tanh"] = "none") -> te.TensorRef:
-    """``x * Phi(x)``, ``Phi`` being the normal distribution; with ``approximate="tanh"`` by a tanh of a cubic."""
+    """``x * Phi(x)`` of every element of ``input``, of any shape; ``Phi`` is the normal distribution function.
+
+    ``approximate``: ``none`` computes ``Phi`` by erf, ``tanh`` by a tanh of a cubic. Raises ``UsageError`` for another
+    word.
+    """
     if approximate not in ("none", "tanh"):
         raise UsageError(f"nn.gelu: approximate cannot be {approximate!r}", "Use none or tanh")
     return pointwise(input, lambda x: activate(x, "gelu_tanh" if approximate == "tanh" else "gelu"))
 
 
 def silu(input: te.TensorRef) -> te.TensorRef:
-    """``x * sigmoid(x)``."""
+    """``x * sigmoid(x)`` of every element of ``input``, of any shape."""
     return pointwise(input, lambda x: activate(x, "silu"))
 
 
 def sigmoid(input: te.TensorRef) -> te.TensorRef:
-    """``1 / (1 + exp(-x))``."""
+    """``1 / (1 + exp(-x))`` of every element of ``input``, of any shape."""
     return pointwise(input, lambda x: 1.0 / (1.0 + te.exp(-x)))
 
 
 def tanh(input: te.TensorRef) -> te.TensorRef:
-    """Hyperbolic tangent."""
+    """Hyperbolic tangent of every element of ``input``, of any shape."""
     return pointwise(input, te.tanh)

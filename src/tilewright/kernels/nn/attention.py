@@ -31,18 +31,26 @@ def scaled_dot_product_attention(
     score_mod: str = "",
     precision: str = "ieee",
 ) -> te.TensorRef:
-    """``softmax(query @ key.T * scale, over keys) @ value``, for each batch and head.
+    """Attention: ``softmax(query @ key.T * scale, over keys) @ value`` of each batch and head, of shape (b, h, lq, dv).
 
-    ``query`` (b, h, lq, d), ``key`` (b, hk, lk, d), ``value`` (b, hk, lk, dv) with hk a divisor of h: heads
-    share keys and values in groups of h/hk (PyTorch's ``enable_gqa``). ``scale``: 1/sqrt(d) unless given.
-    ``attn_mask`` stretches to (b, h, lq, lk): bool, where false keys are left out, or real, added to the scaled
-    score. ``is_causal``: a query sees the keys up to its own number. ``lengths`` (b,), whole numbers: how many keys a
-    sequence has, known when the kernel runs; later ones are left out, whatever memory holds there, and ``is_causal``
-    then takes the queries for its last lq positions, as in a cache of keys. ``pages`` (b, n), whole numbers: keys and
-    values are of shape (pages, page, hk, d) and (pages, page, hk, dv), and those of a sequence lie in these n pages,
-    one after the other. ``score_mod``: a formula (``nn.formula``) of :data:`SCORE_NAMES` in place of the scaled score,
-    before masks. A query that sees no key is NaN. Weights, before they are divided by their sum, are rounded to the
-    type of 16-bit values, as matrix units take them; with ``precision`` ``exact`` they are not. Result: (b, h, lq, dv).
+    ``query`` is (b, h, lq, d), ``key`` (b, hk, lk, d) and ``value`` (b, hk, lk, dv). hk divides h: groups of h/hk heads
+    of queries share keys and values (PyTorch's ``enable_gqa``).
+
+    - ``attn_mask`` stretches to (b, h, lq, lk). A bool mask leaves out the keys where the mask is false. A real mask is
+      added to the scaled score.
+    - ``is_causal``: a query sees the keys up to its own number.
+    - ``scale``: the factor of scores, 1/sqrt(d) unless given.
+    - ``lengths`` (b,), whole numbers: the number of keys of each sequence, known when the kernel runs. Later keys are
+      left out, whatever memory holds there. With ``is_causal`` the queries are the last lq positions of a sequence.
+    - ``pages`` (b, n), whole numbers: the n pages that hold a sequence's keys and values, one after the other. ``key``
+      is then (pages, page, hk, d) and ``value`` (pages, page, hk, dv).
+    - ``score_mod``: a formula of ``score``, ``b``, ``h``, ``q`` and ``k`` that replaces the scaled score, before masks.
+    - ``precision``: with ``exact`` the weights of the softmax keep the type in which they are computed. Otherwise
+      weights beside 16-bit values are rounded to the values' type, before the division by their sum, as in matrix
+      units.
+
+    The output of a query that sees no key is NaN. Raises ``UsageError`` for shapes, element types or a formula that do
+    not fit.
     """
     op = "attention"
     for name, ref in (("query", query), ("key", key), ("value", value)):

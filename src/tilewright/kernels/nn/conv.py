@@ -35,7 +35,13 @@ def conv(
     *,
     layout: str = "",
 ) -> te.TensorRef:
-    """``input`` (n, ci, {space}), ``weight`` (co, ci/groups, {kernel}), ``bias`` (co,): (n, co, {out})."""
+    """Convolution: ``input`` (n, ci, {space}) by ``weight`` (co, ci/groups, {kernel}) gives (n, co, {out}).
+
+    The products of a window are summed, without flipping the kernel. ``bias`` (co,) is added. ``stride``, ``padding``
+    (zeros on each side) and ``dilation`` count elements: one number for all axes, or one for each. ``groups`` divides
+    ci and co. ``layout="{last}"``: ``input`` is (n, {space}, ci), ``weight`` ({kernel}, ci/groups, co), the result (n,
+    {out}, co). Raises ``UsageError`` for shapes, element types or numbers that do not fit.
+    """
     op = f"conv{axes}d"
     lay = Layout.parse(op, layout, axes)
     check_operands(op, input, weight, axes + 2)
@@ -123,10 +129,11 @@ def biased(out: te.TensorRef, bias: te.TensorRef | None, lay: Layout) -> te.Tens
 def capsule_conv2d(
     input: te.TensorRef, weight: te.TensorRef, stride: te.Ints = 1, padding: te.Ints = 0
 ) -> te.TensorRef:
-    """``input`` (n, h, w, cap_h, cap_k, ci), ``weight`` (kh, kw, cap_k, cap_w, ci, co).
+    """Convolution whose elements are matrices: the products multiply (cap_h, cap_k) by (cap_k, cap_w) matrices.
 
-    The result is (n, ho, wo, cap_h, cap_w, co): a convolution whose products multiply (cap_h, cap_k) and (cap_k, cap_w)
-    matrices.
+    ``input`` (n, h, w, cap_h, cap_k, ci) by ``weight`` (kh, kw, cap_k, cap_w, ci, co) gives (n, ho, wo, cap_h, cap_w,
+    co). ``stride`` and ``padding`` (zeros on each side) count elements of h and w. Raises ``UsageError`` for shapes,
+    element types or numbers that do not fit.
     """
     op = "capsule_conv2d"
     check_operands(op, input, weight, 6)

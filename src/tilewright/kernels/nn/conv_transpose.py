@@ -100,9 +100,13 @@ def conv_transpose(
     *,
     layout: str = "",
 ) -> te.TensorRef:
-    """``input`` (n, ci, {space}), ``weight`` (ci, co/groups, {kernel}), ``bias`` (co,): (n, co, {out}).
+    """Transposed convolution: ``input`` (n, ci, {space}) by ``weight`` (ci, co/groups, {kernel}) gives (n, co, {out}).
 
-    With channels last: (n, {space}, ci), ({kernel}, ci, co/groups), giving (n, {out}, co).
+    It is the gradient of a convolution with regard to the convolution's input. ``bias`` (co,) is added. ``stride``,
+    ``padding``, ``output_padding`` and ``dilation`` count elements of the result: one number for all axes, or one for
+    each. An axis of the result has ``(size - 1)*stride - 2*padding + dilation*(kernel - 1) + output_padding + 1``
+    elements. ``layout="{last}"``: ``input`` is (n, {space}, ci), ``weight`` ({kernel}, ci, co/groups), the result (n,
+    {out}, co). Raises ``UsageError`` for shapes, element types or numbers that do not fit.
     """
     op = f"conv_transpose{axes}d"
     lay = Layout.parse(op, layout, axes)

@@ -114,7 +114,10 @@ def pointwise(x: te.TensorRef, fn: Callable[[te.Expr], te.Expr]) -> te.TensorRef
 
 
 def cast(x: te.TensorRef, dtype: str) -> te.TensorRef:
-    """``x`` as ``dtype``. A computed tensor is rounded by the stage that gives it: no stage is added."""
+    """``x``, of any shape, converted to ``dtype``: the stage that computes ``x`` rounds its elements.
+
+    No stage is added, unless ``x`` is an input. Raises ``TypeError`` for an unknown ``dtype``.
+    """
     made = x.definition
     if x.dtype == dtype:
         return x

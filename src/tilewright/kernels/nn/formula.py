@@ -265,9 +265,12 @@ _NUMPY: dict[str, Callable[..., Any]] = {
 
 
 def elementwise(fn: str, **inputs: te.TensorRef) -> te.TensorRef:
-    """``nn.elementwise("gelu(x*2 + y)", x=a, y=b)``: the formula ``fn`` of every element (``nn.formula``).
+    """The formula ``fn`` of every element of named inputs: ``nn.elementwise("gelu(x*2 + y)", x=a, y=b)``.
 
-    Shapes stretch to the largest, as in NumPy. 16-bit reals are computed in float32.
+    The inputs' shapes stretch to the largest one, as in NumPy. 16-bit reals are computed in float32. A formula has
+    numbers, ``inf``, ``pi``, the inputs' names, arithmetic, comparisons, ``and or not``, and the functions ``abs exp
+    log log1p pow sqrt rsqrt sin cos tanh erf floor maximum minimum where relu gelu gelu_tanh silu sigmoid``. Raises
+    ``UsageError`` for another formula and for shapes that do not stretch.
     """
     if not inputs:
         raise UsageError("elementwise: no inputs", "Name at least one, as in x=...")
@@ -288,10 +291,16 @@ def elementwise(fn: str, **inputs: te.TensorRef) -> te.TensorRef:
 
 
 def add(input: te.TensorRef, other: te.TensorRef, *, alpha: float = 1.0) -> te.TensorRef:
-    """``input + alpha * other``; shapes stretch as in NumPy."""
+    """``input + alpha * other`` of every element; the shapes stretch as in NumPy.
+
+    Raises ``UsageError`` for shapes that do not stretch.
+    """
     return elementwise("x + y" if alpha == 1 else f"x + {alpha!r} * y", x=input, y=other)
 
 
 def mul(input: te.TensorRef, other: te.TensorRef) -> te.TensorRef:
-    """``input * other``; shapes stretch as in NumPy."""
+    """``input * other`` of every element; the shapes stretch as in NumPy.
+
+    Raises ``UsageError`` for shapes that do not stretch.
+    """
     return elementwise("x * y", x=input, y=other)

@@ -16,7 +16,10 @@ from tilewright.kernels.parameters import numbers
 
 
 def permute(input: te.TensorRef, dims: te.Ints) -> te.TensorRef:
-    """The tensor with its axes in the order ``dims``."""
+    """``input`` with its axes in the order ``dims``: axis ``d`` of the result is axis ``dims[d]`` of ``input``.
+
+    Raises ``UsageError`` unless ``dims`` names each axis once.
+    """
     rank = len(input.shape)
     given = numbers(dims) or ()
     order = tuple(one_dim("permute", d, rank, "dims") for d in given)
@@ -30,7 +33,7 @@ def permute(input: te.TensorRef, dims: te.Ints) -> te.TensorRef:
 
 
 def transpose(input: te.TensorRef, dim0: int, dim1: int) -> te.TensorRef:
-    """The tensor with two axes exchanged."""
+    """``input`` with the axes ``dim0`` and ``dim1`` exchanged. Raises ``UsageError`` for a number that is no axis."""
     rank = len(input.shape)
     a, b = one_dim("transpose", dim0, rank, "dim0"), one_dim("transpose", dim1, rank, "dim1")
     order = list(range(rank))
@@ -39,9 +42,10 @@ def transpose(input: te.TensorRef, dim0: int, dim1: int) -> te.TensorRef:
 
 
 def embedding(input: te.TensorRef, weight: te.TensorRef) -> te.TensorRef:
-    """Rows of ``weight`` (num_embeddings, embedding_dim) by the whole numbers in ``input``, of any shape.
+    """The rows of ``weight`` (num_embeddings, embedding_dim) whose numbers ``input`` holds: shape (..., embedding_dim).
 
-    A number outside of the table reads its first or last row.
+    ``input`` (...) has any shape and whole numbers. A number below 0 reads the first row, one beyond the table the
+    last. Raises ``UsageError`` for a real ``input``, or for a ``weight`` without two axes.
     """
     check_rank("embedding", "weight", weight.shape, 2)
     if input.dtype not in INTEGERS:
@@ -54,7 +58,9 @@ def index_add(
 ) -> te.TensorRef:
     """``input`` with ``alpha * source[r]`` added at ``index[r]`` along the axis ``dim``, for every ``r``.
 
-    The gradient of ``embedding`` is one on zeros. An index outside of the axis is dropped.
+    ``index`` (r,) has whole numbers. ``source`` has the shape of ``input``, with r elements along ``dim``. An index
+    outside the axis is dropped. On an ``input`` of zeros the function is the gradient of ``embedding``. Raises
+    ``UsageError`` for shapes or element types that do not fit.
     """
     d = one_dim("index_add", dim, len(input.shape))
     if len(index.shape) != 1 or index.dtype not in INTEGERS:
@@ -74,9 +80,10 @@ def index_add(
 
 
 def pad(input: te.TensorRef, pad: te.Ints, value: float = 0.0) -> te.TensorRef:
-    """The tensor with ``value`` around it: ``pad`` holds two numbers an axis, before and after, the last axis first.
+    """``input`` with borders of ``value``: ``pad`` has two widths in elements for each axis, before and after.
 
-    Negative numbers cut off.
+    The last axis comes first; axes that ``pad`` does not reach stay. A negative width cuts elements off. Raises
+    ``UsageError`` for an odd number of widths, for more widths than axes, and where no element is left.
     """
     rank = len(input.shape)
     given = pad if isinstance(pad, tuple) and varies(pad) else numbers(pad) or ()
@@ -105,7 +112,10 @@ def pad(input: te.TensorRef, pad: te.Ints, value: float = 0.0) -> te.TensorRef:
 
 
 def cat(tensors: Sequence[te.TensorRef], dim: int = 0) -> te.TensorRef:
-    """Tensors one after the other along the axis ``dim``; the other axes and the dtypes agree."""
+    """Concatenation of ``tensors`` along the axis ``dim``; the sizes of the other axes and the dtypes agree.
+
+    Raises ``UsageError`` where they do not agree, and for no tensor.
+    """
     if not tensors:
         raise UsageError("cat: no tensor is given", "Pass one or more")
     first = tensors[0]

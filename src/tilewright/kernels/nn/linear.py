@@ -31,7 +31,11 @@ def common_batch(op: str, a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]
 
 
 def matmul(input: te.TensorRef, other: te.TensorRef) -> te.TensorRef:
-    """``input @ other`` over the last two axes; axes before them are batches, which stretch as in NumPy."""
+    """Matrix product ``input @ other``: (..., m, k) by (..., k, n) gives (..., m, n).
+
+    Axes before the last two are batches, which stretch as in NumPy. 16-bit reals are summed in float32, int8 in int32.
+    Raises ``UsageError`` for shapes or dtypes that do not fit.
+    """
     if len(input.shape) < 2 or len(other.shape) < 2:
         raise UsageError(
             f"matmul cannot multiply {input.shape} by {other.shape}", "Both have at least two axes (PyTorch takes one)"
@@ -49,7 +53,10 @@ def matmul(input: te.TensorRef, other: te.TensorRef) -> te.TensorRef:
 
 
 def bmm(input: te.TensorRef, mat2: te.TensorRef) -> te.TensorRef:
-    """``input[p] @ mat2[p]`` for every p: (b, m, k) by (b, k, n)."""
+    """Batched matrix product ``input[p] @ mat2[p]`` for every p: (b, m, k) by (b, k, n) gives (b, m, n).
+
+    Raises ``UsageError`` for shapes or dtypes that do not fit.
+    """
     check_rank("bmm", "input", input.shape, 3)
     check_rank("bmm", "mat2", mat2.shape, 3)
     if input.shape[0] != mat2.shape[0]:
@@ -58,7 +65,10 @@ def bmm(input: te.TensorRef, mat2: te.TensorRef) -> te.TensorRef:
 
 
 def linear(input: te.TensorRef, weight: te.TensorRef, bias: te.TensorRef | None = None) -> te.TensorRef:
-    """``input @ weight.T + bias``: (..., k) by (n, k), bias (n,)."""
+    """``input @ weight.T + bias``: ``input`` (..., k), ``weight`` (n, k) and ``bias`` (n,) give (..., n).
+
+    Raises ``UsageError`` for shapes or dtypes that do not fit.
+    """
     check_rank("linear", "weight", weight.shape, 2)
     n, k = weight.shape
     if not input.shape:
@@ -76,10 +86,11 @@ def linear(input: te.TensorRef, weight: te.TensorRef, bias: te.TensorRef | None 
 
 
 def grouped_matmul(input: te.TensorRef, weight: te.TensorRef, group: te.TensorRef) -> te.TensorRef:
-    """Each row by the matrix of its group: ``out[i, j] = sum_k input[i, k] * weight[group[i], k, j]``.
+    """Product of each row with the matrix of its group: ``out[i, j] = sum_k input[i, k] * weight[group[i], k, j]``.
 
-    ``input`` (m, k), ``weight`` (groups, k, n), ``group`` (m,) whole numbers in any order; one outside of
-    the groups counts as the first or last.
+    ``input`` (m, k) and ``weight`` (groups, k, n) give (m, n). ``group`` (m,) has whole numbers in any order. A number
+    below 0 counts as the first group, one beyond the groups as the last. Raises ``UsageError`` for shapes or dtypes
+    that do not fit.
     """
     check_rank("grouped_matmul", "input", input.shape, 2)
     check_rank("grouped_matmul", "weight", weight.shape, 3)
@@ -99,7 +110,10 @@ def grouped_matmul(input: te.TensorRef, weight: te.TensorRef, group: te.TensorRe
 
 
 def conj(input: te.TensorRef) -> te.TensorRef:
-    """Complex conjugates: ``input`` (..., 2), the real part first."""
+    """Complex conjugates of ``input`` (..., 2), whose last axis holds the real part and the imaginary part.
+
+    Raises ``UsageError`` for another last axis.
+    """
     _check_pairs("conj", "input", input, 1)
 
     def part(*i: te.Expr) -> te.Expr:
@@ -110,10 +124,11 @@ def conj(input: te.TensorRef) -> te.TensorRef:
 
 
 def complex_matmul(input: te.TensorRef, other: te.TensorRef) -> te.TensorRef:
-    """The product of complex matrices: (..., m, k, 2) by (..., k, n, 2), real parts first; (..., m, n, 2).
+    """Product of complex matrices: (..., m, k, 2) by (..., k, n, 2) gives (..., m, n, 2).
 
-    Axes before these are batches, which stretch as in NumPy. ``conj`` and ``transpose`` of an operand cost nothing:
-    they are part of how it is read.
+    The last axis holds the real part and the imaginary part. Axes before the last three are batches, which stretch as
+    in NumPy. ``conj`` and ``transpose`` of an operand cost nothing: they change how the kernel reads the operand.
+    Raises ``UsageError`` for shapes or dtypes that do not fit.
     """
     _check_pairs("complex_matmul", "input", input, 3)
     _check_pairs("complex_matmul", "other", other, 3)
@@ -191,9 +206,12 @@ def parse(equation: str, shapes: Sequence[tuple[int, ...]]) -> tuple[list[str], 
 
 
 def einsum(equation: str, *operands: te.TensorRef) -> te.TensorRef:
-    """The sum over all letters that the output lacks of the product of the operands.
+    """Sum of the operands' product over all axes that the output lacks, as ``numpy.einsum``: ``"bij,bjk->bik"``.
 
-    A letter that an operand has twice walks its diagonal. 16-bit reals are summed in float32, int8 in int32.
+    ``equation`` has one letter for each axis of each operand. Without ``->`` the output has the letters that occur
+    once, in alphabetical order. A letter that an operand has twice reads its diagonal. 16-bit reals are summed in
+    float32, int8 in int32. Raises ``UsageError`` for an equation that the operands do not fit, and for operands of
+    several dtypes.
     """
     if not operands:
         raise UsageError(f"einsum: equation={equation!r} has no operands", "Give at least one")

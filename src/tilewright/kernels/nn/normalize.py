@@ -56,7 +56,11 @@ def layer_norm(
     bias: te.TensorRef | None = None,
     eps: float = 1e-5,
 ) -> te.TensorRef:
-    """``(x - mean) * rsqrt(var + eps) * weight + bias``, mean and variance over the last axes."""
+    """Layer norm: ``(x - mean) * rsqrt(var + eps) * weight + bias`` of every element of ``input``.
+
+    Mean and variance are over the last axes, whose sizes are ``normalized_shape``. ``weight`` and ``bias`` have this
+    shape. Raises ``UsageError`` for shapes that do not fit and for a negative ``eps``.
+    """
     lead = check_rows("layer_norm", input, normalized_shape, {"weight": weight, "bias": bias}, eps)
     mean = _mean(input.shape, lead, lambda i: value(input[i]))
     var = _mean(input.shape, lead, lambda i: (value(input[i]) - mean(i[:lead])) ** 2)
@@ -76,7 +80,11 @@ def rms_norm(
     weight: te.TensorRef | None = None,
     eps: float = 1e-6,
 ) -> te.TensorRef:
-    """``x * rsqrt(mean of squares + eps) * weight``, the mean over the last axes."""
+    """RMS norm: ``x * rsqrt(mean of squares + eps) * weight`` of every element of ``input``.
+
+    The mean is over the last axes, whose sizes are ``normalized_shape``. ``weight`` has this shape. Raises
+    ``UsageError`` for shapes that do not fit and for a negative ``eps``.
+    """
     lead = check_rows("rms_norm", input, normalized_shape, {"weight": weight}, eps)
     squares = _mean(input.shape, lead, lambda i: value(input[i]) ** 2)
 
@@ -94,10 +102,10 @@ def group_norm(
     bias: te.TensorRef | None = None,
     eps: float = 1e-5,
 ) -> te.TensorRef:
-    """``(x - mean) * rsqrt(var + eps) * weight + bias`` of ``input`` (n, c, ...).
+    """Group norm: ``(x - mean) * rsqrt(var + eps) * weight + bias`` of every element of ``input`` (n, c, ...).
 
-    Mean and variance are over each of ``num_groups`` groups of neighbouring channels and all places; ``weight`` and
-    ``bias`` are (c,).
+    Mean and variance are over each of ``num_groups`` groups of neighbouring channels and all places. ``weight`` and
+    ``bias`` are (c,). Raises ``UsageError`` for shapes that do not fit and for a negative ``eps``.
     """
     if len(input.shape) < 2 or num_groups < 1 or input.shape[1] % num_groups:
         raise UsageError(
@@ -145,7 +153,11 @@ def batch_norm(
     eps: float = 1e-5,
     dim: int = 1,
 ) -> te.TensorRef:
-    """``(x - mean) * (rsqrt(var + eps) * weight) + bias``, four numbers for each position along axis ``dim``."""
+    """Batch norm: ``(x - running_mean) * (rsqrt(running_var + eps) * weight) + bias`` of every element of ``input``.
+
+    ``running_mean``, ``running_var``, ``weight`` and ``bias`` have one number for each position along the axis ``dim``.
+    Raises ``UsageError`` for shapes that do not fit and for a negative ``eps``.
+    """
     op, rank = "batch_norm", len(input.shape)
     if not -rank <= dim < rank:
         raise UsageError(f"{op}: dim={dim} is not an axis of an input of shape {input.shape}", f"Use 0 to {rank - 1}")
@@ -177,7 +189,10 @@ def _parts(op: str, input: te.TensorRef, dim: int) -> tuple[int, te.TensorRef]:
 
 
 def softmax(input: te.TensorRef, dim: int = -1) -> te.TensorRef:
-    """``exp(x - max) / sum of exp(x - max)`` along ``dim``."""
+    """``exp(x - max) / sum of exp(x - max)`` along the axis ``dim`` of ``input``, of any shape.
+
+    Raises ``UsageError`` for a number that is no axis.
+    """
     d, top = _parts("softmax", input, dim)
     fill = Reduced(len(input.shape), (d,))
     power = te.compute(input.shape, lambda *i: te.exp(value(input[i]) - top[fill.kept(i)]))
@@ -186,7 +201,10 @@ def softmax(input: te.TensorRef, dim: int = -1) -> te.TensorRef:
 
 
 def log_softmax(input: te.TensorRef, dim: int = -1) -> te.TensorRef:
-    """``(x - max) - log(sum of exp(x - max))`` along ``dim``."""
+    """``(x - max) - log(sum of exp(x - max))`` along the axis ``dim`` of ``input``, of any shape.
+
+    Raises ``UsageError`` for a number that is no axis.
+    """
     d, top = _parts("log_softmax", input, dim)
     fill = Reduced(len(input.shape), (d,))
     total = _sum(input.shape, (d,), lambda i: te.exp(value(input[i]) - top[fill.kept(i)]))
@@ -206,7 +224,10 @@ def _same_shape(op: str, grad_output: te.TensorRef, other: te.TensorRef, name: s
 
 
 def softmax_backward(grad_output: te.TensorRef, output: te.TensorRef, dim: int = -1) -> te.TensorRef:
-    """``output * (grad_output - sum of grad_output * output)`` along ``dim``; ``output`` is the softmax."""
+    """Gradient of a softmax's input: ``output * (grad_output - sum of grad_output * output)`` along the axis ``dim``.
+
+    ``output`` is the softmax; ``grad_output`` has its shape. Raises ``UsageError`` for shapes that differ.
+    """
     _same_shape("softmax_backward", grad_output, output, "output")
     shape = output.shape
     d = one_dim("softmax_backward", dim, len(shape))
@@ -215,7 +236,11 @@ def softmax_backward(grad_output: te.TensorRef, output: te.TensorRef, dim: int =
 
 
 def log_softmax_backward(grad_output: te.TensorRef, output: te.TensorRef, dim: int = -1) -> te.TensorRef:
-    """``grad_output - exp(output) * sum of grad_output`` along ``dim``; ``output`` is the logarithm of the softmax."""
+    """Gradient of a log-softmax's input: ``grad_output - exp(output) * sum of grad_output`` along the axis ``dim``.
+
+    ``output`` is the logarithm of the softmax; ``grad_output`` has its shape. Raises ``UsageError`` for shapes that
+    differ.
+    """
     _same_shape("log_softmax_backward", grad_output, output, "output")
     shape = output.shape
     d = one_dim("log_softmax_backward", dim, len(shape))
@@ -263,9 +288,11 @@ def layer_norm_backward(
     weight: te.TensorRef | None = None,
     eps: float = 1e-5,
 ) -> te.TensorRef:
-    """The gradient of a layer norm's ``input``: ``rstd * (g - mean of g - normal * mean of g * normal)``.
+    """Gradient of a layer norm's ``input``: ``rstd * (g - mean of g - normal * mean of g * normal)``.
 
     ``g`` is ``grad_output * weight``, ``normal`` is ``(input - mean) * rstd``, ``rstd`` is ``rsqrt(var + eps)``.
+    ``grad_output`` has the shape of ``input``, ``weight`` has ``normalized_shape``. Raises ``UsageError`` for shapes
+    that do not fit and for a negative ``eps``.
     """
     return _norm_backward("layer_norm_backward", grad_output, input, normalized_shape, weight, eps, centre=True)
 
@@ -277,8 +304,10 @@ def rms_norm_backward(
     weight: te.TensorRef | None = None,
     eps: float = 1e-6,
 ) -> te.TensorRef:
-    """The gradient of an RMS norm's ``input``: ``rstd * (g - normal * mean of g * normal)``.
+    """Gradient of an RMS norm's ``input``: ``rstd * (g - normal * mean of g * normal)``.
 
     ``g`` is ``grad_output * weight``, ``normal`` is ``input * rstd``, ``rstd`` is ``rsqrt(mean of squares + eps)``.
+    ``grad_output`` has the shape of ``input``, ``weight`` has ``normalized_shape``. Raises ``UsageError`` for shapes
+    that do not fit and for a negative ``eps``.
     """
     return _norm_backward("rms_norm_backward", grad_output, input, normalized_shape, weight, eps, centre=False)

@@ -163,7 +163,13 @@ def max_pool(
     *,
     layout: str = "",
 ) -> te.TensorRef:
-    """Largest value of every window of (n, c, {space}); NaN wins."""
+    """Largest element of every window of ``input`` (n, c, {space}), of shape (n, c, {out}); NaN wins.
+
+    ``kernel_size``, ``stride`` (an empty one is ``kernel_size``), ``padding`` (on each side) and ``dilation`` count
+    elements: one number for all axes, or one for each. ``ceil_mode`` keeps windows that fit in part.
+    ``layout="{last}"`` takes (n, {space}, c). Raises ``UsageError`` for shapes, element types or numbers that do not
+    fit.
+    """
     seen = _windows(f"max_pool{axes}d", axes, input, kernel_size, stride, padding, dilation, layout, ceil_mode)
     return seen.reduced(te.max, -math.inf)
 
@@ -180,7 +186,13 @@ def avg_pool(
     *,
     layout: str = "",
 ) -> te.TensorRef:
-    """Mean of every window of (n, c, {space}); zeros of the padding count unless ``count_include_pad`` is false."""
+    """Mean of every window of ``input`` (n, c, {space}), of shape (n, c, {out}).
+
+    ``kernel_size``, ``stride`` (an empty one is ``kernel_size``) and ``padding`` (zeros on each side) count elements:
+    one number for all axes, or one for each. ``count_include_pad``: the zeros of the padding count. ``ceil_mode`` keeps
+    windows that fit in part. ``divisor_override`` divides sums in place of the number of elements. ``layout="{last}"``
+    takes (n, {space}, c). Raises ``UsageError`` for shapes, element types or numbers that do not fit.
+    """
     seen = _windows(f"avg_pool{axes}d", axes, input, kernel_size, stride, padding, 1, layout, ceil_mode)
     return seen.mean(count_include_pad, divisor_override)
 
@@ -197,9 +209,11 @@ def max_pool_positions(
     dilation: te.Ints = 1,
     ceil_mode: bool = False,
 ) -> te.TensorRef:
-    """Where the largest value of every window of (n, c, *spatial) stands: int64, counted over its channel's elements.
+    """Position (int64) of the largest element of every window of ``input`` (n, c, ...): one for each window.
 
-    Of equal numbers the first, of several NaN the last; padding is never found.
+    A position counts the elements of a channel, row by row. Of equal elements the first is found, of several NaN the
+    last; padding is never found. Sizes count elements, as in ``max_pool2d``. Raises ``UsageError`` for shapes, element
+    types or numbers that do not fit.
     """
     spatial = len(input.shape) - 2
     seen = _windows("max_pool", spatial, input, kernel_size, stride, padding, dilation, "", ceil_mode)
@@ -251,9 +265,10 @@ def _adaptive(
 
 
 def adaptive_avg_pool(input: te.TensorRef, output_size: te.Ints) -> te.TensorRef:
-    """Means over (n, c, *spatial) in ``output_size`` windows along each spatial axis.
+    """Means of ``input`` (n, c, ...) over ``output_size`` windows along each spatial axis.
 
-    Window ``i`` of an axis of ``n`` begins at ``floor(i*n/size)`` and ends before ``ceil((i + 1)*n/size)``.
+    Window ``i`` of an axis of ``n`` elements begins at ``floor(i*n/size)`` and ends before ``ceil((i + 1)*n/size)``.
+    Raises ``UsageError`` for whole numbers and for sizes that do not fit.
     """
     total, elements = _adaptive("adaptive_avg_pool", input, output_size, te.sum, _or(0.0))
 
@@ -265,12 +280,18 @@ def adaptive_avg_pool(input: te.TensorRef, output_size: te.Ints) -> te.TensorRef
 
 
 def adaptive_max_pool(input: te.TensorRef, output_size: te.Ints) -> te.TensorRef:
-    """Largest values in the windows of :func:`adaptive_avg_pool`; NaN wins."""
+    """Largest elements of ``input`` (n, c, ...) over the windows of ``adaptive_avg_pool``; NaN wins.
+
+    Raises ``UsageError`` for whole numbers and for sizes that do not fit.
+    """
     return _adaptive("adaptive_max_pool", input, output_size, te.max, _or(-math.inf))[0]
 
 
 def adaptive_max_pool_positions(input: te.TensorRef, output_size: te.Ints) -> te.TensorRef:
-    """Where the largest values of :func:`adaptive_max_pool` stand, as :func:`max_pool_positions` has them."""
+    """Positions (int64) of the largest elements that ``adaptive_max_pool`` gives, counted as in ``max_pool_positions``.
+
+    Raises ``UsageError`` for whole numbers and for sizes that do not fit.
+    """
     found = _first_largest(input)
 
     def element(x: te.Expr, guard: te.Expr | None, at: Sequence[te.Expr]) -> tuple[te.Expr, te.Expr]:

@@ -38,10 +38,11 @@ def _sizes(op: str, input: te.TensorRef, weight: te.TensorRef, trans_b: bool) ->
 def dequant_matmul(
     input: te.TensorRef, weight: te.TensorRef, scale: te.TensorRef, *, trans_b: bool = False
 ) -> te.TensorRef:
-    """``input @ (weight * scale)`` with whole-number weights, summed in float32 (float64 for float64).
+    """``input @ (weight * scale)`` with whole-number weights: (m, k) by (k, n) gives (m, n), summed in float32.
 
-    ``input`` (m, k); ``weight`` (k, n), or (n, k) with ``trans_b``, int8, uint8 or packed; ``scale`` (n,), or
-    (groups, n): one for each column, or for each column and each of ``groups`` equal parts of k.
+    A float64 ``input`` is summed in float64. ``weight`` is int8, uint8 or packed, of shape (k, n), or (n, k) with
+    ``trans_b``. ``scale`` is (n,), one number for each column, or (groups, n), one for each column and each of
+    ``groups`` equal parts of k. Raises ``UsageError`` for shapes or dtypes that do not fit.
     """
     op = "dequant_matmul"
     m, k, n = _sizes(op, input, weight, trans_b)
@@ -71,10 +72,10 @@ def quantized_matmul(
     *,
     trans_b: bool = False,
 ) -> te.TensorRef:
-    """``(input @ weight) * scale + bias`` in float32, of int8 operands summed exactly in int32.
+    """``(input @ weight) * scale + bias`` in float32 of int8 or uint8 operands: (m, k) by (k, n) gives (m, n).
 
-    ``input`` (m, k), ``weight`` (k, n), or (n, k) with ``trans_b``; ``scale`` (n,) float32: the product of
-    both operands' scales for each column; ``bias`` (n,).
+    The products are summed exactly in int32. ``weight`` is (n, k) with ``trans_b``. ``scale`` (n,) is the product of
+    both operands' scales for each column; ``bias`` is (n,). Raises ``UsageError`` for shapes or dtypes that do not fit.
     """
     op = "quantized_matmul"
     m, k, n = _sizes(op, input, weight, trans_b)
@@ -105,11 +106,12 @@ def scaled_mm(
     block: int = 128,
     trans_b: bool = False,
 ) -> te.TensorRef:
-    """``(input * scale_a) @ (weight * scale_b)`` of 8-bit reals in float32, each scale for a block of elements.
+    """``(input * scale_a) @ (weight * scale_b)`` of 8-bit reals in float32: (m, k) by (k, n) gives (m, n).
 
-    ``input`` (m, k); ``weight`` (k, n), or (n, k) with ``trans_b``; ``scale_a`` (m, k/block): one scale for so many
-    elements of a row; ``scale_b`` (k/block, n/block), one for a square, or (k/block, n), its axes exchanged with
-    ``trans_b``; blocks at the edges may be smaller.
+    Each scale holds for a block of elements; blocks at the edges may be smaller. ``scale_a`` (m, k/block) has one scale
+    for ``block`` elements of a row. ``scale_b`` is (k/block, n/block), one scale for a square of elements, or (k/block,
+    n). With ``trans_b`` the axes of ``weight`` and ``scale_b`` are exchanged. Raises ``UsageError`` for shapes or
+    dtypes that do not fit.
     """
     op = "scaled_mm"
     m, k, n = _sizes(op, input, weight, trans_b)
@@ -138,7 +140,10 @@ def scaled_mm(
 
 
 def requantize(input: te.TensorRef, scale: te.TensorRef, dtype: str = "int8") -> te.TensorRef:
-    """``round(input / scale)`` in int8 or uint8, saturated; ``scale`` is one number, given at each call."""
+    """``round(input / scale)`` of every element, saturated to ``dtype`` (int8 or uint8).
+
+    ``scale`` is one number (shape ()), given at each call. Raises ``UsageError`` for another shape or dtype.
+    """
     if scale.shape != ():
         raise UsageError(f"requantize: scale has shape {scale.shape}", "It is one number")
     if dtype not in BYTES:

@@ -25,7 +25,11 @@ def rnn(
     gates: te.TensorRef, weight: te.TensorRef, bias: te.TensorRef | None = None, h0: te.TensorRef | None = None,
     *, nonlinearity: str = "tanh", reverse: bool = False,
 ) -> te.TensorRef:  # fmt: skip
-    """``h' = f(x + W h + b)``, f being ``tanh`` or ``relu``."""
+    """States of an RNN layer: ``h' = f(x + W h + b)``, (1, steps, rows, features), ``f`` being ``tanh`` or ``relu``.
+
+    The arguments are those of this module. Raises ``OperatorError`` for another ``nonlinearity``, and for shapes or
+    dtypes that do not fit.
+    """
     functions: dict[str, Callable[[Expr], Expr]] = {"tanh": te.tanh, "relu": lambda x: te.maximum(x, 0.0)}
     if nonlinearity not in functions:
         raise OperatorError(f"an RNN knows no {nonlinearity!r}", "Use tanh or relu")
@@ -37,7 +41,11 @@ def gru(
     gates: te.TensorRef, weight: te.TensorRef, bias: te.TensorRef | None = None, h0: te.TensorRef | None = None,
     *, reset_after: bool = True, reverse: bool = False,
 ) -> te.TensorRef:  # fmt: skip
-    """Gates r, z, n. ``n = tanh(x + r (W h + b))`` with ``reset_after``, else ``n = tanh(x + W (r h) + b)``."""
+    """States of a GRU layer with the gates r, z and n: ``h' = (1 - z) n + z h``, (1, steps, rows, features).
+
+    ``n = tanh(x + r (W h + b))`` with ``reset_after``, else ``n = tanh(x + W (r h) + b)``. The arguments are those of
+    this module. Raises ``OperatorError`` for shapes or dtypes that do not fit.
+    """
     layer = _Layer("gru", 3, gates, weight, bias, reverse)
 
     def step(h: Expr) -> tuple[Expr, ...]:
@@ -58,7 +66,11 @@ def lstm(
     gates: te.TensorRef, weight: te.TensorRef, bias: te.TensorRef | None = None, h0: te.TensorRef | None = None,
     c0: te.TensorRef | None = None, *, reverse: bool = False,
 ) -> te.TensorRef:  # fmt: skip
-    """Gates i, f, g, o: ``c' = f c + i g``, ``h' = o tanh(c')``."""
+    """States of an LSTM layer with the gates i, f, g and o: ``c' = f c + i g``, ``h' = o tanh(c')``.
+
+    The result is (2, steps, rows, features): h, then c. The arguments are those of this module. Raises
+    ``OperatorError`` for shapes or dtypes that do not fit.
+    """
     layer = _Layer("lstm", 4, gates, weight, bias, reverse)
 
     def step(h: Expr, c: Expr) -> tuple[Expr, ...]:

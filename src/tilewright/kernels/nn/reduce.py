@@ -40,17 +40,28 @@ def _wide(x: te.Expr) -> te.Expr:
 
 
 def sum(input: te.TensorRef, dim: te.Ints = (), keepdim: bool = False) -> te.TensorRef:
-    """Sum over ``dim``; of whole numbers in int64."""
+    """Sum over the axes ``dim``; a sum of whole numbers is int64.
+
+    ``dim``: one axis or several, all where none is given. ``keepdim`` leaves axes of size 1 in their place. Raises
+    ``UsageError`` for a number that is no axis.
+    """
     return _reduced("sum", input, dim, keepdim, te.sum, _wide)
 
 
 def prod(input: te.TensorRef, dim: te.Ints = (), keepdim: bool = False) -> te.TensorRef:
-    """Product over ``dim``; of whole numbers in int64."""
+    """Product over the axes ``dim``; a product of whole numbers is int64.
+
+    ``dim`` and ``keepdim`` are those of ``sum``. Raises ``UsageError`` for a number that is no axis.
+    """
     return _reduced("prod", input, dim, keepdim, te.prod, _wide)
 
 
 def mean(input: te.TensorRef, dim: te.Ints = (), keepdim: bool = False) -> te.TensorRef:
-    """Mean over ``dim``."""
+    """Mean of reals over the axes ``dim``.
+
+    ``dim`` and ``keepdim`` are those of ``sum``. Raises ``UsageError`` for a number that is no axis, and for whole
+    numbers.
+    """
     if input.dtype not in FLOATS:
         raise UsageError(f"mean: input is {input.dtype}", f"It takes {', '.join(FLOATS)}")
     total = _reduced("mean", input, dim, keepdim, te.sum)
@@ -61,10 +72,11 @@ def mean(input: te.TensorRef, dim: te.Ints = (), keepdim: bool = False) -> te.Te
 def var_mean(
     input: te.TensorRef, dim: te.Ints = (), correction: int = 1, keepdim: bool = False
 ) -> tuple[te.TensorRef, te.TensorRef]:
-    """Variance over ``dim``, and the mean about which it is taken.
+    """Variance over the axes ``dim``, and the mean about which it is taken: two tensors of one shape.
 
-    The variance is a sum of squares over their number less ``correction``. Raises ``UsageError`` where that is not
-    positive.
+    The variance is the sum of squared differences from the mean, divided by the number of elements less ``correction``.
+    ``dim`` and ``keepdim`` are those of ``sum``. Raises ``UsageError`` for a number that is no axis, for whole numbers,
+    and where the divisor is not positive.
     """
     count = _count("var_mean", input, dim)
     if not 0 <= correction < count:
@@ -82,17 +94,26 @@ def var_mean(
 
 
 def amax(input: te.TensorRef, dim: te.Ints = (), keepdim: bool = False) -> te.TensorRef:
-    """Largest value over ``dim``; NaN wins."""
+    """Largest element over the axes ``dim``; NaN wins.
+
+    ``dim`` and ``keepdim`` are those of ``sum``. Raises ``UsageError`` for a number that is no axis.
+    """
     return _reduced("amax", input, dim, keepdim, te.max)
 
 
 def amin(input: te.TensorRef, dim: te.Ints = (), keepdim: bool = False) -> te.TensorRef:
-    """Smallest value over ``dim``; NaN wins."""
+    """Smallest element over the axes ``dim``; NaN wins.
+
+    ``dim`` and ``keepdim`` are those of ``sum``. Raises ``UsageError`` for a number that is no axis.
+    """
     return _reduced("amin", input, dim, keepdim, te.min)
 
 
 def logsumexp(input: te.TensorRef, dim: te.Ints = (), keepdim: bool = False) -> te.TensorRef:
-    """``log(sum of exp(x))`` over ``dim``; the largest value is subtracted first, so nothing overflows."""
+    """``log(sum of exp(x))`` over the axes ``dim``; the largest element is subtracted first, so nothing overflows.
+
+    ``dim`` and ``keepdim`` are those of ``sum``. Raises ``UsageError`` for a number that is no axis.
+    """
     dims = several_dims("logsumexp", dim, len(input.shape))
     top = _reduced("logsumexp", input, dim, keepdim, te.max)
 
@@ -129,20 +150,29 @@ def _position(
 
 
 def argmax(input: te.TensorRef, dim: te.Ints = (), keepdim: bool = False) -> te.TensorRef:
-    """Position (int64) of the largest value along one axis, or in the whole tensor read row by row.
+    """Position (int64) of the largest element along one axis, or in the whole tensor read row by row.
 
-    The first of equals; NaN wins.
+    The first of equal elements is found; NaN wins. ``keepdim`` is that of ``sum``. Raises ``UsageError`` for several
+    axes.
     """
     return _position("argmax", input, dim, keepdim, te.argmax)
 
 
 def argmin(input: te.TensorRef, dim: te.Ints = (), keepdim: bool = False) -> te.TensorRef:
-    """Position (int64) of the smallest value; else as :func:`argmax`."""
+    """Position (int64) of the smallest element along one axis, or in the whole tensor read row by row.
+
+    The first of equal elements is found; NaN wins. ``keepdim`` is that of ``sum``. Raises ``UsageError`` for several
+    axes.
+    """
     return _position("argmin", input, dim, keepdim, te.argmin)
 
 
 def norm(input: te.TensorRef, ord: NormOrder = "2", dim: te.Ints = (), keepdim: bool = False) -> te.TensorRef:
-    """Vector norm over ``dim``: ``2`` (of a matrix's both axes: Frobenius), ``1`` or ``inf``."""
+    """Vector norm of reals over the axes ``dim``: ``ord`` is ``2``, ``1`` or ``inf``.
+
+    Over both axes of a matrix, ``2`` is the Frobenius norm. ``dim`` and ``keepdim`` are those of ``sum``. Raises
+    ``UsageError`` for another ``ord``, for a number that is no axis, and for whole numbers.
+    """
     if ord not in ("2", "1", "inf"):
         raise UsageError(f"norm: ord cannot be {ord!r}", "Use 2, 1 or inf")
     if input.dtype not in FLOATS:
@@ -154,32 +184,44 @@ def norm(input: te.TensorRef, ord: NormOrder = "2", dim: te.Ints = (), keepdim: 
 
 
 def cumsum(input: te.TensorRef, dim: int) -> te.TensorRef:
-    """Cumulative sum along an axis: each element with all before it; of whole numbers in int64."""
+    """Cumulative sum along the axis ``dim``: each element plus all elements before it; of whole numbers in int64.
+
+    Raises ``UsageError`` for a number that is no axis.
+    """
     return _running("cumsum", "sum", input, dim)
 
 
 def cumprod(input: te.TensorRef, dim: int) -> te.TensorRef:
-    """Cumulative product along an axis; of whole numbers in int64."""
+    """Cumulative product along the axis ``dim``: each element times all elements before it; of whole numbers in int64.
+
+    Raises ``UsageError`` for a number that is no axis.
+    """
     return _running("cumprod", "prod", input, dim)
 
 
 def cummax(input: te.TensorRef, dim: int) -> te.TensorRef:
-    """The largest value so far along an axis; NaN wins."""
+    """Largest element so far along the axis ``dim``; NaN wins. Raises ``UsageError`` for a number that is no axis."""
     return _running("cummax", "max", input, dim)
 
 
 def cummin(input: te.TensorRef, dim: int) -> te.TensorRef:
-    """The smallest value so far along an axis; NaN wins."""
+    """Smallest element so far along the axis ``dim``; NaN wins. Raises ``UsageError`` for a number that is no axis."""
     return _running("cummin", "min", input, dim)
 
 
 def cummax_positions(input: te.TensorRef, dim: int) -> te.TensorRef:
-    """Where the largest value so far stands along an axis (int64): of equals the last; NaN wins."""
+    """Position (int64) of the largest element so far along the axis ``dim``: the last of equal elements; NaN wins.
+
+    Raises ``UsageError`` for a number that is no axis.
+    """
     return _running_position("cummax", "argmax", input, dim)
 
 
 def cummin_positions(input: te.TensorRef, dim: int) -> te.TensorRef:
-    """Where the smallest value so far stands along an axis (int64): of equals the last; NaN wins."""
+    """Position (int64) of the smallest element so far along the axis ``dim``: the last of equal elements; NaN wins.
+
+    Raises ``UsageError`` for a number that is no axis.
+    """
     return _running_position("cummin", "argmin", input, dim)
 
 
