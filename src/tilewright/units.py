@@ -127,10 +127,11 @@ class Gain:
         """Whether the interval excludes 1.0; ``None`` where there is no interval."""
         return None if self.low is None or self.high is None else not self.low <= 1.0 <= self.high
 
-    def text(self, than: str = "") -> str:
+    def text(self, than: str = "", without: str = "too few samples for an interval") -> str:
         """``1.11x faster than the default schedule (95% interval 0.95x to 1.30x): no measurable difference``.
 
         Without ``than``, for a table's column that names it: ``1.11x (0.95x to 1.30x): no measurable difference``.
+        ``without``: why there is no interval.
         """
         slower = bool(than) and self.ratio < 1
         ratio, *ends = (x if x is None or not slower else 1 / x for x in (self.ratio, self.low, self.high))
@@ -143,7 +144,7 @@ class Gain:
             said = f"{shown} {'slower' if slower else 'faster'} than {than}"
         low, high = reversed(ends) if slower else ends
         if low is None or high is None:
-            return f"{said} (too few samples for an interval)"
+            return f"{said} ({without})"
         verdict = "" if self.measurable else ": no measurable difference"
         interval = f"{with_unit(low, 'times')} to {with_unit(high, 'times')}"
         return f"{said} ({'95% interval ' if than else ''}{interval}){verdict}"

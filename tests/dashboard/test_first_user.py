@@ -75,7 +75,8 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "schedule": dict(records[28].schedule.values), "spread": 0.02,
         }  # fmt: skip
         paired = {
-            "default": {"ratio": 1.2, "low": 1.1, "high": 1.3}, "numpy": {"ratio": 1.05, "low": 0.95, "high": 1.2},
+            "default": {"ratio": 1.2, "low": 1.1, "high": 1.3},
+            "numpy": {"ratio": 1.05, "low": 0.95, "high": 1.2, "confidence": 0.95},
         }  # fmt: skip
         peaks = {"flops": 26.2144e9, "bandwidth": 1e13}
         db.finish_run(run, "done", {"best": best, "paired": paired, "peaks": peaks, "ended": {"why": "trials"}})

@@ -59,7 +59,8 @@ class Runs:
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     made = Runs(tmp_path_factory.mktemp("runs") / "r.db")
-    ratios = {"default": {"ratio": 1.3, "low": 1.2, "high": 1.4}, "numpy": {"ratio": 1.15, "low": 1.1, "high": 1.2}}
+    numpy = {"ratio": 1.15, "low": 1.1, "high": 1.2, "confidence": 0.95}
+    ratios = {"default": {"ratio": 1.3, "low": 1.2, "high": 1.4}, "numpy": numpy}
     made.add("won", trials(12), "done", best=BEST, paired=ratios, ended={"why": "trials"})
     lost = {"earlier": {"ratio": 0.95, "low": 0.9, "high": 0.97}}
     best = BEST | {"run": made.ids["won"]}
@@ -122,6 +123,16 @@ def test_where_the_default_schedule_is_best_that_is_said(tmp_path: Path) -> None
     assert "The default schedule is <strong>1.01x faster than the fastest other schedule" in shown
     assert "no measurable difference" in shown
     assert "faster than the default schedule" not in shown.replace("was measured to be faster than the default", "")
+
+
+def test_quartiles_of_version_0_1_are_not_called_an_interval(tmp_path: Path) -> None:
+    made = Runs(tmp_path / "r.db")
+    numpy = {"ratio": 1.02, "low": 0.98, "high": 1.07}  # without the confidence that later versions store
+    made.add("old", trials(3), "done", best=BEST, paired={"numpy": numpy})
+    with asking(made.path) as c:
+        shown = card(page(c, made, "old"))
+    assert "1.02x faster than numpy (stored without a 95% interval, which tilewright bench measures)" in shown
+    assert not [text for text in ("0.98x", "1.07x", "no measurable difference.</strong>") if text in shown]
 
 
 def test_a_run_without_a_kernel_says_so(client: httpx.Client, runs: Runs) -> None:

@@ -15,7 +15,7 @@ from tilewright.core import Task
 from tilewright.database.records import RunProgress
 from tilewright.insight.advice import resume_command
 from tilewright.insight.progress import phase_of, seconds_left
-from tilewright.insight.result import ending, outcome, plan_line, ratios_of, result_of
+from tilewright.insight.result import NO_INTERVAL, ending, outcome, plan_line, ratios_of, result_of, summary_of
 from tilewright.kernels.operators import get_operator
 from tilewright.units import Gain
 
@@ -63,13 +63,45 @@ def test_parts_that_are_missing_are_not_known() -> None:
 
 def test_ratios_in_order_and_without_nonsense() -> None:
     stored = {
-        "numpy": {"ratio": 1.15, "low": 1.1, "high": float("inf")}, "earlier": {"ratio": 0.9},
+        "numpy": {"ratio": 1.15, "low": 1.1, "high": float("inf"), "confidence": 0.95}, "earlier": {"ratio": 0.9},
         "default": {"ratio": 2.0, "low": 1.9, "high": 2.1}, "torch": {"ratio": "fast"}, "x": 3,
     }  # fmt: skip
     found = ratios_of({"paired": stored})
     assert [(r.against, r.gain.high) for r in found] == [("default", 2.1), ("numpy", None), ("earlier", None)]
     assert [r.time for r in found] == ["final time", "call time", "final time"]
     assert ratios_of({"paired": [1]}) == ratios_of({}) == ()
+
+
+QUARTILES = {"ratio": 1.15, "low": 1.1, "high": 1.2}
+"""A gain over a library as version 0.1 stored it: ``low`` and ``high`` are quartiles."""
+
+
+def test_quartiles_of_version_0_1_are_no_interval_and_decide_nothing() -> None:
+    interval = {"ratio": 1.02, "low": 0.9, "high": 1.2, "confidence": 0.95}
+    final = {"ratio": 1.5, "low": 1.4, "high": 1.6}  # of finals every version stored an interval
+    paired = {
+        "default": final,
+        "numpy": QUARTILES,
+        "torch": QUARTILES | {"ratio": 1.0, "low": 0.9},
+        "openblas": interval,
+    }
+    run = run_of([trial(0, 1e-3)], best=BEST, paired=paired)
+    said = {r.against: r.text() for r in ratios_of(run.summary)}
+    assert said["default"] == "1.50x faster than the default schedule (95% interval 1.40x to 1.60x)"
+    assert said["openblas"] == "1.02x faster than openblas (95% interval 0.90x to 1.20x): no measurable difference"
+    assert said["numpy"] == f"1.15x faster than numpy ({NO_INTERVAL})"
+    assert said["torch"] == f"as fast as torch ({NO_INTERVAL})"
+    gains = {r.against: r.gain for r in ratios_of(run.summary)}
+    assert (gains["numpy"], gains["numpy"].measurable) == (Gain(1.15), None)
+    shown = summary_of(run)["paired"]
+    assert shown["numpy"] == {"ratio": 1.15, "low": None, "high": None}
+    assert (shown["default"], shown["openblas"]) == (final, interval)
+
+
+def test_a_summary_without_gains_is_shown_as_it_is() -> None:
+    for paired in ([1], {"x": 3}):
+        run = run_of([], paired=paired)
+        assert summary_of(run) == run.summary
 
 
 def test_the_line_that_calls_the_kernel() -> None:

@@ -25,6 +25,9 @@ from tilewright.core import TilewrightError, UsageError, Workload
 from tilewright.dtypes import DTYPES, numpy_dtype
 from tilewright.measure.timing import median_interval
 
+CONFIDENCE = 0.95
+"""Of the interval of a ratio."""
+
 
 @dataclass(frozen=True)
 class Ratio:
@@ -133,7 +136,7 @@ def compare(
 
 def _ratio(name: str, variant: str, theirs: Sequence[float], ours: Sequence[float], kernels: str | None) -> Ratio:
     pairs = [t / o for t, o in zip(theirs, ours, strict=True)]
-    low, high = median_interval(pairs)
+    low, high = median_interval(pairs, CONFIDENCE)
     return Ratio(
         baseline=name,
         ratio=statistics.median(pairs),

@@ -13,11 +13,16 @@ if TYPE_CHECKING:
 
 def keep(path: str, found: Comparison) -> None:
     """Store the ratios, beside those to others; nothing where the database cannot be written."""
+    from tilewright.baselines import compare
     from tilewright.database import Database
+    from tilewright.insight.result import CONFIDENCE
 
     if found.run is None or not found.ratios:
         return
-    ratios = {r.baseline: {"ratio": r.ratio, "low": r.low, "high": r.high} for r in found.ratios}
+    ratios = {
+        r.baseline: {"ratio": r.ratio, "low": r.low, "high": r.high, CONFIDENCE: compare.CONFIDENCE}
+        for r in found.ratios
+    }
     with contextlib.suppress(DatabaseError, UsageError), Database.open(path, create=False) as database:
         known = database.run(found.run).summary.get("paired")
         database.update_summary(found.run, {"paired": (known if isinstance(known, dict) else {}) | ratios})

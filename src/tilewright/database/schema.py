@@ -137,7 +137,9 @@ run = Table(
             "seconds since the epoch. `phase`: `final` during the final. `best`: the winner with its final "
             "time; `best.default`: whether it is the default schedule. `paired`: how many times as fast the "
             "winner is as the `default` schedule (exactly 1 where it is that one, which then meets the "
-            "`challenger`, the fastest other schedule), and the run's own best as the `earlier` kernel. "
+            "`challenger`, the fastest other schedule), and the run's own best as the `earlier` kernel, each "
+            "with a 95% interval from `low` to `high`; over a library by its name, where `low` and `high` are a "
+            "95% interval if there is a `confidence` and quartiles if there is none (version 0.1). "
             "`ended.why`: `trials`, `time`, `space`, `stopped` or `failed`. `winners`: kernels that wait to "
             "be built here"
         ),

@@ -24,18 +24,27 @@ AGAINST = {
     "earlier": "the kernel of an earlier run",
 }  # fmt: skip
 """Whom a gain is over, where its name is not that of a library."""
+CONFIDENCE = "confidence"
+"""Key of the confidence of a stored interval over a library, 0.95. Version 0.1 stored quartiles, without this key."""
+NO_INTERVAL = "stored without a 95% interval, which tilewright bench measures"
+"""What is said of a gain over a library that version 0.1 stored."""
 
 
 @dataclass(frozen=True)
 class Ratio(Json):
-    """A gain over ``against``, timed in turns: of final times, over a library of call times."""
+    """A gain over ``against``, timed in turns: of final times, over a library of call times.
+
+    ``quartiles``: the stored ends are quartiles, which say nothing of the median; ``gain`` then has no interval.
+    """
 
     against: str
     gain: Gain
+    quartiles: bool = False
 
     def text(self) -> str:
         """The gain in words: ``1.11x faster than numpy (95% interval 1.05x to 1.18x)``."""
-        return self.gain.text(AGAINST.get(self.against, self.against))
+        over = AGAINST.get(self.against, self.against)
+        return self.gain.text(over, NO_INTERVAL) if self.quartiles else self.gain.text(over)
 
     @property
     def time(self) -> str:
@@ -100,8 +109,34 @@ def ratios_of(summary: Mapping[str, Any]) -> tuple[Ratio, ...]:
     stored = summary.get(PAIRED)
     if not isinstance(stored, Mapping):
         return ()
-    found = [Ratio(str(name), gain) for name, r in stored.items() if (gain := Gain.read(r)) is not None]
+    found = [ratio for name, r in stored.items() if (ratio := _ratio(str(name), r)) is not None]
     return tuple(sorted(found, key=lambda r: (r.against != "default", r.against == "earlier", r.against)))
+
+
+def _ratio(against: str, stored: object) -> Ratio | None:
+    """A stored gain, without its ends where they are quartiles; ``None`` where it is none."""
+    gain = Gain.read(stored)
+    if gain is None:
+        return None
+    quartiles = _holds_quartiles(against, stored)
+    return Ratio(against, Gain(gain.ratio) if quartiles else gain, quartiles)
+
+
+def _holds_quartiles(against: str, stored: object) -> bool:
+    """Whether the ends of a stored gain are quartiles: gains of finals have had intervals in every version."""
+    return against not in AGAINST and isinstance(stored, Mapping) and CONFIDENCE not in stored
+
+
+def summary_of(run: StoredRun) -> dict[str, Any]:
+    """The summary of a run, with ``None`` for ``low`` and ``high`` of a gain where version 0.1 stored quartiles."""
+    stored = run.summary.get(PAIRED)
+    if not isinstance(stored, Mapping):
+        return dict(run.summary)
+    honest = {
+        name: {**r, "low": None, "high": None} if isinstance(r, Mapping) and _holds_quartiles(name, r) else r
+        for name, r in stored.items()
+    }
+    return {**run.summary, PAIRED: honest}
 
 
 def peak_name(run: StoredRun) -> str:

@@ -61,13 +61,14 @@ def command(
 
 def _print_json(stored: StoredRun, trials: Sequence[TrialRecord], points: Sequence[TrialPoint]) -> None:
     from tilewright.insight.calibration import agreement
+    from tilewright.insight.result import summary_of
     from tilewright.tuner.result import curve, why_ended
 
     found = agreement(points)
     emit_json(
         {
             **run_row(stored),
-            "summary": dict(stored.summary),
+            "summary": summary_of(stored),
             "ended": {"why": why_ended(stored.summary)},
             "curve": [{"trial": n, "seconds": s} for n, s in curve(trials)],
             "cost_model": {
