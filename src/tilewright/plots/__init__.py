@@ -1,4 +1,4 @@
-"""Charts as pictures in files, drawn with Matplotlib: ``draw(chart, "best.svg")``."""
+"""Charts as picture files, drawn with Matplotlib: ``draw(chart, "best.svg")``."""
 
 from tilewright.plots.draw import SUFFIXES, PlotError, check_path, draw
 

@@ -1,4 +1,4 @@
-"""Ticks of an axis: round positions, written with their units."""
+"""Axes of a chart: their scales, limits, and ticks at round positions with units."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from tilewright.plots.theme import Theme
 from tilewright.units import with_unit
 
 LONGEST = 90
-"""Characters of a title or name that are drawn; what is left out shows as an ellipsis."""
+"""Largest number of characters of a title or name that are drawn; an ellipsis stands for the others."""
 CATEGORIES = 24
-"""Names written along an axis of categories; of more, evenly chosen ones."""
+"""Largest number of names along an axis of categories; of more names, evenly chosen ones are written."""
 
 LARGEST = 1e100
 """Numbers beyond this, and their inverses on logarithmic axes, are not drawn: Matplotlib's arithmetic overflows."""
 
 
 def shown(text: str, longest: int = LONGEST) -> str:
-    """A text of anyone's as it is drawn: on one line, nothing invisible, not too long."""
+    """``text`` as a chart shows it: one line, without invisible characters, at most ``longest`` characters."""
     text = visible_text(text)
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 def usable(axis: Axis, value: float) -> bool:
-    """Whether a value has a place on the axis."""
+    """Whether ``value`` has a place on ``axis``."""
     return abs(value) <= LARGEST and (axis.scale != "log" or value >= 1 / LARGEST)
 
 
 def set_axis(axes: Any, which: str, axis: Axis, values: Iterable[float]) -> None:
-    """Label, scale, limits and ticks of Matplotlib's axis ``which`` (``x`` or ``y``) for these values."""
+    """Set label, scale, limits and ticks of Matplotlib's axis ``which`` (``x`` or ``y``) for ``values``."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
     target = getattr(axes, f"{which}axis")
@@ -65,7 +65,7 @@ def set_axis(axes: Any, which: str, axis: Axis, values: Iterable[float]) -> None
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Round positions for a logarithmic axis: as many as can be read, whether it spans decades or percents."""
+    """Round positions of ticks on a logarithmic axis from ``low`` to ``high``: few enough to be read."""
     span = math.log10(high) - math.log10(low)
     if span > 3:
         every = math.ceil(span / 8)
@@ -86,8 +86,10 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 
 def colour_scale(axis: Axis, theme: Theme, values: Sequence[float]) -> tuple[Any, str]:
-    """A norm over the values, and the name of the colour map. Less is better and stands out: dark on a light page,
-    bright on a dark one."""
+    """A Matplotlib norm over ``values``, and the name of a colour map in which small values stand out.
+
+    Small values are dark on a light page and bright on a dark one.
+    """
     from matplotlib.colors import LogNorm, Normalize
 
     low, high = min(values), max(values)
@@ -98,7 +100,7 @@ def colour_scale(axis: Axis, theme: Theme, values: Sequence[float]) -> tuple[Any
 
 
 def colour_bar(axes: Any, colours: Any, axis: Axis) -> None:
-    """What the colours beside it stand for."""
+    """Draw the colour bar of ``axis`` beside ``axes``."""
     bar = axes.figure.colorbar(colours, ax=axes, pad=0.01, fraction=0.04)
     bar.set_label(shown(axis.label))
     bar.outline.set_visible(False)

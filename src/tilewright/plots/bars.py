@@ -1,4 +1,4 @@
-"""Horizontal bars with their values beside them."""
+"""Drawing of horizontal bars with their values beside them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MOST = 24
-"""Bars drawn; the text beside the last says how many more there are."""
+"""Largest number of bars that are drawn; the text beside the last bar says how many more there are."""
 
 
 def draw_bars(axes: Axes, chart: Bars, theme: Theme) -> bool:
-    """Draw the bars from top to bottom; ``False`` if there is none."""
+    """Draw the bars from top to bottom; ``False`` if no bar has a value."""
     places = [i for i, (_, value) in enumerate(chart.bars) if math.isfinite(value)]
     if not places:
         return False

@@ -1,4 +1,4 @@
-"""Draws any chart into a file; the same chart gives the same bytes."""
+"""Drawing of charts into files; the same chart gives the same bytes."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".svg", ".png", ".pdf")
 SIZE = (8.4, 5.0)
-"""Inches, at ``DPI`` dots each in a PNG."""
+"""Width and height of a picture in inches, at ``DPI`` dots an inch in a PNG."""
 DPI = 144
 NOTE = 132
-"""Characters of a line of the note below a chart."""
+"""Largest number of characters of a line of the note below a chart."""
 
 
 class PlotError(TilewrightError):
-    """A picture cannot be drawn here."""
+    """A picture that cannot be drawn on this machine."""
 
     kind = "plot"
 
 
 def check_path(path: str | Path) -> Path:
-    """Raises ``UsageError`` unless the file's name ends as a picture's that can be drawn."""
+    """``path`` as a ``Path``. Raises ``UsageError`` unless the file's suffix is one of :data:`SUFFIXES`."""
     path = Path(path)
     if path.suffix.lower() not in SUFFIXES:
         raise UsageError(
@@ -48,10 +48,10 @@ def check_path(path: str | Path) -> Path:
 
 
 def draw(chart: Drawn | Sequence[Drawn], path: str | Path, dark: bool = False) -> Path:
-    """Draw a chart, or several below each other, into ``path`` (``.svg``, ``.png`` or ``.pdf``), over any file there;
-    returns the path.
+    """Draw a chart, or several charts below each other, into the file ``path``, and return the path.
 
-    Raises ``UsageError`` for another kind of file and for one that cannot be written, ``PlotError`` without Matplotlib.
+    The suffix ``.svg``, ``.png`` or ``.pdf`` chooses the format; a file at ``path`` is replaced. Raises ``UsageError``
+    for another suffix and for a file that cannot be written, ``PlotError`` without Matplotlib.
     """
     path = check_path(path)
     data = picture(chart, path.suffix.lower(), dark)
@@ -61,7 +61,7 @@ def draw(chart: Drawn | Sequence[Drawn], path: str | Path, dark: bool = False) -
 
 
 def picture(chart: Drawn | Sequence[Drawn], suffix: str, dark: bool = False) -> bytes:
-    """The picture's bytes; ``suffix`` is one of :data:`SUFFIXES`."""
+    """The bytes of a picture of a chart or several charts; ``suffix`` is one of :data:`SUFFIXES`."""
     theme = DARK if dark else LIGHT
     charts = list(chart) if isinstance(chart, Sequence) else [chart]
     with _matplotlib(theme), warnings.catch_warnings():
@@ -81,7 +81,7 @@ def picture(chart: Drawn | Sequence[Drawn], suffix: str, dark: bool = False) -> 
 
 @contextmanager
 def _matplotlib(theme: Theme) -> Iterator[None]:
-    """Our settings for the time of one picture. No window system and no state of ``pyplot`` is touched."""
+    """Tilewright's settings of Matplotlib for one picture, without a window system or state of ``pyplot``."""
     matplotlib = needed("matplotlib", "plots need Matplotlib, which is not installed", "plot", PlotError)
     ours: dict[Any, Any] = {k: v for k, v in matplotlib.rcParamsDefault.items() if k != "backend"}
     with matplotlib.rc_context(ours | settings(theme)):
@@ -104,12 +104,12 @@ def _figure(charts: Sequence[Drawn], theme: Theme) -> Figure:
 
 
 def _height(chart: Drawn) -> float:
-    """Inches of a chart among others: bars take what they need."""
+    """Inches of a chart among others; a chart of bars has the height that its bars need."""
     return min(SIZE[1], 2.0 + 0.3 * len(chart.bars)) if isinstance(chart, Bars) else 0.8 * SIZE[1]
 
 
 def _draw(figure: Any, chart: Drawn, theme: Theme) -> None:
-    """One chart with its title and its note into a figure, or a part of one."""
+    """Draw one chart with its title and its note into a figure, or a part of a figure."""
     from tilewright.plots import bars, grid, parallel, xy
 
     figure.suptitle(shown(chart.title), x=0.015, ha="left", fontsize=13, fontweight="bold")
@@ -127,7 +127,7 @@ def _draw(figure: Any, chart: Drawn, theme: Theme) -> None:
 
 
 def _described(svg: bytes, about: str) -> bytes:
-    """An SVG that names itself: screen readers read its title and the sentence about it."""
+    """An SVG with a title and a description, which screen readers read."""
     text = svg.decode()
     text = text.replace("<svg ", '<svg role="img" aria-labelledby="tw-title tw-desc" ', 1)
     text = text.replace("<title>", '<title id="tw-title">', 1)

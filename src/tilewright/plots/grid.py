@@ -1,4 +1,4 @@
-"""Two knobs' values against each other, each pair coloured by its fastest time."""
+"""Drawing of a heat map of two knobs: each pair of values has the colour of its least time."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 FEW = 120
-"""Cells that have room for their values."""
+"""Largest number of cells in which values are written."""
 
 
 def draw_grid(axes: Axes, chart: Grid, theme: Theme) -> bool:
-    """Draw the cells; ``False`` if none has a value."""
+    """Draw the cells of a heat map; ``False`` if no cell has a value."""
     cells = [[v if v is not None and usable(chart.axis, v) else math.nan for v in row] for row in chart.cells]
     known = [v for row in cells for v in row if not math.isnan(v)]
     if not known:

@@ -1,4 +1,4 @@
-"""Parallel coordinates: an axis a knob, a line a trial, coloured by its time."""
+"""Drawing of parallel coordinates: one axis for each knob, one line for each trial, coloured by its time."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 VALUES = 14
-"""Values written along an axis; of more, evenly chosen ones."""
+"""Largest number of values along an axis; of more values, evenly chosen ones are written."""
 
 
 def draw_parallel(axes: Axes, chart: Parallel, theme: Theme) -> bool:
-    """Draw the lines, best last; ``False`` if there is none."""
+    """Draw the lines, the fastest trial's last; ``False`` if there is no line."""
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
     from matplotlib.collections import LineCollection

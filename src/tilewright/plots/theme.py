@@ -1,4 +1,4 @@
-"""Colours and settings of pictures, light and dark."""
+"""Colours and Matplotlib settings of pictures, light and dark."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from tilewright.insight.colours import OTHERS, ROLES
 
 @dataclass(frozen=True)
 class Theme:
-    """Colours as ``#rrggbb``. ``roles`` and ``cycle``: as ``insight/colours.py`` has them; shapes and dashes differ as
-    well. ``colours`` names a colour map that ends in what stands out most.
+    """The colours of a picture, as ``#rrggbb``.
+
+    ``roles`` and ``cycle`` are those of ``insight/colours.py``; shapes and dashes differ as well. ``colours`` names a
+    colour map that ends in the colour that stands out most.
     """
 
     background: str
@@ -44,13 +46,13 @@ DARK = Theme(
 )
 
 MARKERS = ("s", "v", "P", "D", "<")
-"""Of points without a role, in their order."""
+"""Markers of points without a role, in their order."""
 ROLE_MARKERS = {"main": "o", "measured": "D", "early": "^", "failed": "x", "limit": "D"}
 DASHES = ("--", "-.", ":")
 
 
 def settings(theme: Theme) -> dict[str, Any]:
-    """Matplotlib's, over its own defaults: a user's ``matplotlibrc`` does not show."""
+    """Matplotlib's settings for a theme, over Matplotlib's own defaults: a user's ``matplotlibrc`` has no effect."""
     return {
         "text.parse_math": False,
         "text.usetex": False,

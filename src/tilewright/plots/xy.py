@@ -1,4 +1,4 @@
-"""Points, lines and steps over two axes."""
+"""Drawing of points, lines and steps over two axes."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 WIDTH = 110
-"""Characters in a row of the legend."""
+"""Largest number of characters in a row of the legend."""
 LEGEND = 12
-"""Series named in the legend, at most."""
+"""Largest number of series in the legend."""
 
 
 def draw_xy(axes: Axes, chart: XY, theme: Theme) -> bool:
-    """Draw the series; ``False`` if none of them has a point with a place on the axes."""
+    """Draw the series; ``False`` if no series has a point with a place on the axes."""
     handles: list[Any] = []
     names: list[str] = []
     xs: list[float] = []
@@ -80,7 +80,7 @@ def _points(axes: Axes, series: Series, x: list[float], y: list[float], colour: 
 
 
 def _band(axes: Axes, chart: XY, series: Series, kept: list[int], colour: str) -> list[float]:
-    """The noise band; returns its bounds, which the axis must show."""
+    """Draw the noise band of a series; returns the bounds of the band, which the axis must show."""
     if not series.low or not all(usable(chart.y, v) for i in kept for v in (series.low[i], series.high[i])):
         return []
     x, low, high = [series.x[i] for i in kept], [series.low[i] for i in kept], [series.high[i] for i in kept]

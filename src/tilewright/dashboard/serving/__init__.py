@@ -1,1 +1,1 @@
-"""Serving pages: who may ask, logging in, and a server that no single client can hold up."""
+"""The dashboard's web server: access control, login, and limits of connections that no single client can use up."""

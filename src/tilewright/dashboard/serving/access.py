@@ -1,7 +1,7 @@
-"""Who may see the dashboard, and what every answer tells the browser: checked before any page is reached.
+"""Access control of the dashboard and security headers of every response: an ASGI middleware before the application.
 
-``Guard`` stands before the application. It knows nothing of pages: whatever they say, only reading is possible, only
-under names that belong to this server, and with a token only for those who have it.
+``Guard`` knows nothing of pages. Whatever the pages say, requests only read (notes on runs aside), a host name must be
+one of this server's, and where a token is set, only clients that have the token see pages.
 """
 
 from __future__ import annotations
@@ -39,34 +39,34 @@ ISOLATION: tuple[Header, ...] = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"x-frame-options", b"DENY"),
 )
-"""What keeps other sites from reading or framing an answer."""
+"""Headers that keep other sites from reading or framing a response."""
 _HEADERS: tuple[Header, ...] = ((b"content-security-policy", CSP.encode()), *ISOLATION)
 Refusal = tuple[int, str, list[tuple[str, str]]]
-"""Status, text and headers of an answer to a request that goes no further."""
-MOST_ADDRESS = 8000  # bytes of a path and its query, as they were sent
+"""Status, text and headers of the response to a refused request."""
+MOST_ADDRESS = 8000  # bytes of a path and its query, as the client sent them
 MOST_HEADERS = 16384  # bytes
 # A day: browsers apply it to every port of the name, so a long one would lock other services there out for as long.
 _HSTS: Header = (b"strict-transport-security", b"max-age=86400")
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_]([a-z0-9._-]*[a-z0-9_])?)(?::([0-9]{1,5}))?")
 _FORMS = ("/login", "/logout")
-"""What may be posted to in order to log in and out."""
+"""Paths that take forms to log in and out."""
 _NOTE = re.compile(r"/runs/[^/]+/note")
-"""What may be posted to where something may be written."""
+"""Paths that take forms if the dashboard is writable."""
 
 
 def headers_of_safety() -> list[tuple[str, str]]:
-    """What every answer carries, whoever gives it: those before the application too, which nobody may keep."""
+    """The security headers of every response, with ``no-store``: for responses that are sent before the application."""
     return [*((k.decode(), v.decode()) for k, v in _HEADERS), ("cache-control", "no-store")]
 
 
 @dataclass(frozen=True)
 class Access:
-    """Who may see what. Without a ``token`` everybody who reaches the server may see everything.
+    """The access rules of a server. Without a ``token`` every client that reaches the server may see everything.
 
-    ``hosts``: names and addresses, as ``NAME`` or ``NAME:PORT``, under which browsers may ask, beside this machine's
-    loopback names. ``port``: the one that is served, which browsers must name; ``None`` for any. ``tls``: this server
-    speaks HTTPS. ``behind_proxy``: a proxy in front of it does, whose headers are not trusted. ``writable``: those who
-    have the token may write notes on runs.
+    ``hosts``: names and addresses, as ``NAME`` or ``NAME:PORT``, that a browser's ``Host`` header may have, beside this
+    machine's loopback names. ``port``: the port of the server, which browsers must name; ``None`` for any. ``tls``:
+    this server speaks HTTPS. ``behind_proxy``: a proxy in front of this server speaks HTTPS; its headers are not
+    trusted. ``writable``: clients that have the token may write notes on runs.
     """
 
     token: str | None = field(default=None, repr=False)
@@ -87,19 +87,20 @@ class Access:
 
     @property
     def secure(self) -> bool:
-        """Whether browsers reach it by HTTPS."""
+        """Whether browsers reach the server by HTTPS."""
         return self.tls or self.behind_proxy
 
     @property
     def cookie(self) -> str:
-        """The cookie's name. Cookies do not tell ports apart, so it names the port."""
+        """The name of the session cookie. Cookies do not tell ports apart, so the name holds the port."""
         port = "" if self.port is None else f"-{self.port}"
         return f"{'__Host-' if self.secure else ''}tilewright{port}"
 
     def knows(self, given: str, local: str | None = None) -> bool:
-        """Whether a ``Host`` header names this server. ``local``: the address at which the client reached it.
+        """Whether a ``Host`` header names this server. ``local``: the address at which the client reached the server.
 
-        An address that the client really connected to is no name that somebody else's DNS could have turned to it.
+        An address that the client really connected to is no name that somebody else's DNS could have turned to this
+        server.
         """
         try:
             name, port = split_host(given)
@@ -114,20 +115,20 @@ class Access:
         return here and (free or port == self.port)
 
     def has_token(self, given: str) -> bool:
-        """Whether this is the token, in a time that does not tell how much of it is right."""
+        """Whether ``given`` is the token, compared in constant time."""
         return self.token is not None and hmac.compare_digest(given.encode(), self.token.encode())
 
 
 def require_token(writable: bool, token: bool) -> None:
-    """Raises ``UsageError`` where everybody could write."""
+    """Raise ``UsageError`` if the dashboard is ``writable`` without a token: every client could write."""
     if writable and not token:
         raise UsageError("writing notes needs a token, and no token is set", "Add --token-file FILE")
 
 
 def split_host(text: str) -> tuple[str, int | None]:
-    """``NAME``, ``NAME:PORT``, an address, ``[ADDRESS6]:PORT``: the name in one spelling, and the port if there is one.
+    """The host and the port (``None`` if absent) of ``NAME``, ``NAME:PORT``, an address or ``[ADDRESS6]:PORT``.
 
-    Raises ``UsageError``.
+    The host is in lower case, an address in its shortest spelling. Raises ``UsageError`` for another text.
     """
     lower = text.lower()
     if ip_of(lower) is not None:
@@ -143,7 +144,7 @@ def split_host(text: str) -> tuple[str, int | None]:
 
 
 def _plain(name: str) -> str:
-    """A name in one spelling: an IPv4 address may be written as one of IPv6."""
+    """A name in one spelling: an IPv4 address may be written as an IPv6 address."""
     address = ip_of(name)
     if isinstance(address, IPv6Address) and address.ipv4_mapped:
         address = address.ipv4_mapped
@@ -151,7 +152,11 @@ def _plain(name: str) -> str:
 
 
 def read_token(path: Path) -> str:
-    """The first line of a file that only its owner may read. Raises ``UsageError``, ``FarmError`` about the file."""
+    """The token in the first line of a file that only its owner may read.
+
+    Raises ``UsageError`` for a line that is no token, and ``FarmError`` for a file that others may read or that cannot
+    be read.
+    """
     path = path.expanduser()
     require_private(path)
     with explained(path), path.open("rb") as file:
@@ -171,7 +176,7 @@ MAKE_TOKEN = "(umask 077; python3 -c 'import secrets; print(secrets.token_urlsaf
 
 
 class Sessions:
-    """Cookies that a login gave out: an end and a random part, signed under a key that dies with the process."""
+    """Session cookies of logins: an expiry time and a random part, signed with a key that ends with the process."""
 
     def __init__(self, token: str, clock: Callable[[], float] = time.time) -> None:
         self._key = hmac.digest(secrets.token_bytes(32), token.encode(), "sha256")
@@ -179,21 +184,23 @@ class Sessions:
         self._ended: dict[str, float] = {}
 
     def issue(self) -> str:
+        """A new cookie, valid for ``SESSION_SECONDS``."""
         text = f"{int(self._clock()) + SESSION_SECONDS}.{secrets.token_hex(16)}"
         return f"{text}.{self._sign(text)}"
 
     def valid(self, value: str) -> bool:
+        """Whether a cookie has a right signature, and neither expired nor was ended."""
         text, _, signature = value.rpartition(".")
         if not hmac.compare_digest(signature.encode(), self._sign(text).encode()) or value in self._ended:
             return False
         return int(text.partition(".")[0]) > self._clock()
 
     def mark(self, value: str) -> str:
-        """What the forms of a session's pages carry: other sites cannot know it."""
+        """The CSRF token of a session, which the forms of the session's pages carry: other sites cannot know it."""
         return self._sign(f"form {value}")
 
     def end(self, value: str) -> None:
-        """Make a valid cookie worth nothing, copies of it too."""
+        """Revoke a valid cookie, copies of the cookie too."""
         if self.valid(value):
             now = self._clock()
             self._ended = {v: until for v, until in self._ended.items() if until > now}
@@ -204,7 +211,7 @@ class Sessions:
 
 
 class Attempts:
-    """Wrong tokens in the last minute, by client address. An IPv6 client counts by its network of 64 bits."""
+    """Wrong tokens of the last minute, by client address. An IPv6 client counts by its network of 64 bits."""
 
     KEPT = 4096
 
@@ -213,12 +220,13 @@ class Attempts:
         self._failed: dict[str, deque[float]] = {}
 
     def wait(self, address: str) -> int:
-        """Seconds until this client may try again; 0 if it may now."""
+        """Seconds until a client may send a token again; 0 if the client may do so now."""
         failed = self._failed.get(network_of(address), ())
         recent = [t for t in failed if t > self._clock() - ATTEMPTS_SECONDS]
         return 0 if len(recent) < ATTEMPTS else max(1, math.ceil(recent[0] + ATTEMPTS_SECONDS - self._clock()))
 
     def failed(self, address: str) -> None:
+        """Count a wrong token of a client."""
         now = self._clock()
         name = network_of(address)
         times = self._failed.pop(name, deque(maxlen=ATTEMPTS))
@@ -231,7 +239,7 @@ class Attempts:
 
 
 def network_of(address: str) -> str:
-    """What counts as one client: an IPv4 address, or an IPv6 network of 64 bits."""
+    """The address by which a client is counted: an IPv4 address, or an IPv6 network of 64 bits."""
     plain = _plain(address)
     return str(IPv6Address(int(IPv6Address(plain)) >> 64 << 64)) if ":" in plain and ip_of(plain) is not None else plain
 
@@ -240,23 +248,27 @@ def network_of(address: str) -> str:
 
 
 def headers_of(scope: Mapping[str, Any], name: bytes) -> list[str]:
+    """The values of all headers called ``name`` (in lower case) in a request."""
     return [v.decode("latin-1") for k, v in scope["headers"] if k == name]
 
 
 def client_of(scope: Mapping[str, Any]) -> str:
-    """The address of whoever is connected: a client, or the proxy in front."""
+    """The address of the connected peer: a client, or the proxy in front."""
     return str(scope["client"][0]) if scope.get("client") else ""
 
 
 def session_of(scope: Mapping[str, Any], access: Access) -> str:
-    """The session cookie's value; empty if there is none."""
+    """The value of a request's session cookie; empty if there is none."""
     from starlette.requests import HTTPConnection  # Optuna's dashboard needs no Starlette
 
     return HTTPConnection({**scope}).cookies.get(access.cookie, "")
 
 
 def same_site(scope: Mapping[str, Any]) -> bool:
-    """Whether a form came from this site's own page, as far as the browser says. Programs say nothing and may."""
+    """Whether a form came from a page of this site, as far as the browser's headers say.
+
+    Programs send neither header and may post forms.
+    """
     site = headers_of(scope, b"sec-fetch-site")
     origin = headers_of(scope, b"origin")
     if site and site != ["same-origin"]:
@@ -268,7 +280,7 @@ def same_site(scope: Mapping[str, Any]) -> bool:
 
 
 def local_path(text: str) -> str:
-    """``text`` if it is a path of this site, else ``/``: where to go after a login."""
+    """``text`` if it is a path of this site, else ``/``: the page that follows a login."""
     try:
         parts = urlsplit(text)
     except ValueError:
@@ -283,7 +295,10 @@ def local_path(text: str) -> str:
 
 
 class Guard:
-    """ASGI middleware: reading only, known hosts only, a login where there is a token, and the headers of safety."""
+    """ASGI middleware that admits reading requests to known hosts, with a login where a token is set.
+
+    Every response gets the security headers.
+    """
 
     def __init__(self, app: Any, access: Access) -> None:
         self._app = app
@@ -314,7 +329,7 @@ class Guard:
             raise
 
     def _refusal(self, scope: Any) -> Refusal | None:
-        """The answer to what may not go on; ``None`` to what may."""
+        """The response to a request that is refused; ``None`` for a request that may go on."""
         access, path, method = self._access, scope["path"], scope["method"]
         posts = path == "/logout" or (access.writable and _NOTE.fullmatch(path) is not None)
         allowed = ("POST",) if posts else ("GET", "HEAD", "POST") if path == "/login" else ("GET", "HEAD")
@@ -338,7 +353,7 @@ class Guard:
         return None if path in _FORMS else self._stranger(scope, query)
 
     def _stranger(self, scope: Any, query: str) -> Refusal | None:
-        """The answer to who has neither a session nor the token."""
+        """The response to a client that has neither a session nor the token; ``None`` for a client that has one."""
         access = self._access
         if access.sessions.valid(session_of(scope, access)):
             return None
@@ -375,7 +390,7 @@ def _is_local(host: str) -> bool:
 
 
 class _Answer:
-    """Sends an answer on with the headers of safety. One to HEAD ends after its headers, even a stream's."""
+    """A response that is sent on with the security headers; a response to HEAD ends after the headers."""
 
     def __init__(self, scope: Mapping[str, Any], send: Any, access: Access) -> None:
         self.started = False
@@ -386,6 +401,7 @@ class _Answer:
         self._local = _is_local("".join(headers_of(scope, b"host")))
 
     async def send(self, message: Any) -> None:
+        """Send an ASGI message of the response on."""
         if message["type"] == "http.response.start":
             self.started = True
             await self._send({**message, "headers": self._headers(list(message.get("headers", ())))})

@@ -1,4 +1,4 @@
-"""Limits of connections, kept where they are accepted: how many one address holds, and how long a request may take."""
+"""Limits of connections, kept where connections are accepted: the share of one address, and the time of a request."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ _log = logging.getLogger("tilewright.dashboard")
 
 @dataclass(frozen=True)
 class Limits:
-    """``connections``: at a time, TLS handshakes included; one address (IPv6: one /64) holds a tenth of them.
+    """Limits of a server. ``connections``: open at a time, TLS handshakes included; one address holds a tenth of them.
 
-    ``request_seconds``: from a connection's start until its first request has arrived whole, a TLS handshake included.
-    ``unread_seconds``: how long a client may leave what was sent to it unread (Linux), and from the end of an answer
-    until the next request has arrived whole. ``setting``: where people set the limit.
+    One address is an IPv4 address, or an IPv6 network of 64 bits. ``request_seconds``: from a connection's start until
+    its first request has arrived whole, a TLS handshake included. ``unread_seconds``: how long a client may leave data
+    of the server unread (Linux), and from the end of a response until the next request has arrived whole. ``setting``:
+    the option that sets the limit.
     """
 
     connections: int = 200
@@ -36,12 +37,12 @@ class Limits:
 
     @property
     def share(self) -> int:
-        """Connections that one address may hold."""
+        """The number of connections that one address may hold."""
         return min(self.connections, max(_LEAST_SHARE, self.connections // 10))
 
     @staticmethod
     def streams(connections: int) -> int:
-        """Limit of live pages for a limit of connections; the rest is for requests of other pages."""
+        """Limit of live pages for a limit of ``connections``; the other connections are for requests of other pages."""
         return max(1, 3 * connections // 4)
 
 
@@ -49,7 +50,7 @@ DEFAULT = Limits()
 
 
 class Timer(Protocol):
-    """What calls something later, unless it is cancelled."""
+    """A call that an event loop will make later, unless the call is cancelled."""
 
     def cancel(self) -> object: ...
 
@@ -62,7 +63,7 @@ def _on_the_loop(seconds: float, call: Callable[[], None]) -> Timer:
 
 
 class Connection:
-    """A client's connection. It waits while the client owes a request: until all of it has arrived."""
+    """A client's connection, which waits while the client owes a request: until the whole request has arrived."""
 
     def __init__(self, raw: socket.socket, client: str, seconds: float, later: Later) -> None:
         self.client = client
@@ -75,7 +76,7 @@ class Connection:
         self.wait(seconds)
 
     def wait(self, seconds: float) -> None:
-        """Wait for a request, so long at most."""
+        """Wait for a request, at most ``seconds``; the connection then ends."""
         self.arrived()
         self.streams = False
         self.since = time.monotonic()
@@ -83,20 +84,22 @@ class Connection:
 
     @property
     def waits(self) -> bool:
+        """Whether the client owes a request."""
         return self._deadline is not None
 
     @property
     def closed(self) -> bool:
+        """Whether the socket is closed."""
         return self._raw.fileno() < 0
 
     def arrived(self) -> None:
-        """The request is there: the server's turn."""
+        """Note that a request has arrived whole: the client owes nothing."""
         deadline, self._deadline = self._deadline, None
         if deadline is not None:
             deadline.cancel()
 
     def end(self) -> None:
-        """End the connection in whatever state: its transport reads an end of file, and closes the socket."""
+        """Shut down the connection in whatever state: its transport reads an end of file, and closes the socket."""
         self.arrived()
         self.ended = True
         with contextlib.suppress(OSError):
@@ -104,10 +107,10 @@ class Connection:
 
 
 class Listener(socket.socket):
-    """A listening socket that admits connections within the limits, for asyncio's servers and for ``socketserver``'s.
+    """A listening socket that admits connections within the limits, for servers of asyncio and of ``socketserver``.
 
-    Where an address has its share, or all connections are taken, the newcomer takes the place of the connection that
-    has waited longest: a request sent whole is answered, however many connections send none.
+    Where an address has its share, or all connections are taken, a new connection replaces the one that has waited
+    longest: a request sent whole is answered, however many connections send none.
     """
 
     def __init__(self, listening: socket.socket, limits: Limits, share: int, later: Later = _on_the_loop) -> None:
@@ -120,9 +123,9 @@ class Listener(socket.socket):
         self._paused = True
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """The next connection. Raises ``BlockingIOError`` where there is none, and at every second call.
+        """The next connection. Raises ``BlockingIOError`` where none waits, and at every second call.
 
-        Asyncio accepts until then, and reads what one connection has sent before it accepts the next.
+        Asyncio accepts until this error, and reads what one connection has sent before it accepts the next.
         """
         self._paused = not self._paused
         if self._paused:
@@ -147,7 +150,7 @@ class Listener(socket.socket):
         return raw, peer
 
     def _tell(self, who: str, count: int) -> None:
-        """Log once for each client that it is at its limit."""
+        """Log, once for each client, that the client is at its limit."""
         if who not in self._told and len(self._told) < _MOST_TOLD:
             self._told.add(who)
             _log.warning(
@@ -156,7 +159,7 @@ class Listener(socket.socket):
             )  # fmt: skip
 
     def connections(self, ended: bool = False) -> list[Connection]:
-        """Open connections, the oldest first, with connections that are closing if asked."""
+        """Open connections, the oldest first. ``ended``: connections that are closing are listed too."""
         for peer, connection in list(self._held.items()):
             if connection.closed:
                 connection.arrived()
@@ -164,11 +167,11 @@ class Listener(socket.socket):
         return [c for c in self._held.values() if ended or not c.ended]
 
     def connection_of(self, client: Any) -> Connection | None:
-        """The connection from a client's address and port; ``None`` if it is gone."""
+        """The connection from a client's address and port; ``None`` if the connection is gone."""
         return self._held.get(client)
 
     def streams_are_full(self, client: str) -> str:
-        """Why ``client`` may open no live page more; empty if it may."""
+        """The reason why ``client`` may open no further live page; empty if the client may."""
         streams = [c.client for c in self.connections() if c.streams]
         if streams.count(client) >= Limits.streams(self.share):
             return f"This address has {streams.count(client)} live pages open, as many as it may"
@@ -178,9 +181,9 @@ class Listener(socket.socket):
 
 
 class Arrivals:
-    """ASGI application around another: tells connections when a request has arrived and when it is answered.
+    """ASGI middleware that tells a connection when a request has arrived and when the request is answered.
 
-    It also refuses live pages beyond their limit.
+    The middleware also refuses live pages beyond their limit.
     """
 
     def __init__(self, app: Any, listener: Listener) -> None:
@@ -222,4 +225,4 @@ class Arrivals:
 
 
 class _Full(Exception):
-    """A stream that was refused: nothing more of it is made."""
+    """A live page that was refused: the application's response ends here."""

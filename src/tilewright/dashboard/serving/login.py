@@ -1,4 +1,4 @@
-"""``/login`` and ``/logout``: the token for a cookie, and the cookie's end."""
+"""Routes ``/login``, which gives a session cookie for the token, and ``/logout``, which revokes the cookie."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 MOST_BODY = 4096
-"""Bytes of a login."""
+"""Largest number of bytes of a login form."""
 _FORM = "application/x-www-form-urlencoded"
 _log = logging.getLogger("tilewright.dashboard")
 
 
 class Refused(Exception):
-    """A form that is not looked at any further."""
+    """A form that is refused, with the HTTP ``status`` and the ``text`` of the response."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -31,7 +31,7 @@ class Refused(Exception):
 
 
 def login_routes(access: Access, templates: Environment) -> list[Route]:
-    """The addresses of a login; ``templates`` has ``login.html``. Behind ``Guard``, which has checked the host."""
+    """The routes ``/login`` and ``/logout``; ``templates`` has ``login.html``. ``Guard`` has checked the host."""
 
     def form(next_path: str, error: str = "", status: int = 200, again: bool = False) -> Response:
         page = templates.get_template("login.html").render(next=next_path, error=error, again=again)
@@ -87,7 +87,10 @@ def login_routes(access: Access, templates: Environment) -> list[Route]:
 
 
 async def form_fields(request: Request, most: int) -> dict[str, str]:
-    """The fields, each once, of a form of at most ``most`` bytes from this site's own page. Raises ``Refused``."""
+    """The fields of a form of at most ``most`` bytes that a page of this site posts, each field once.
+
+    Raises ``Refused`` for another site, another content type, a longer form, and text that is no form.
+    """
     if not same_site(request.scope):
         raise Refused(403, "This form came from another site.")
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _FORM:

@@ -1,8 +1,8 @@
-"""``/runs/RUN/note``: the one thing that can be written, where ``--writable`` allows it.
+"""The route ``/runs/RUN/note``, the only one that writes to the database; it needs ``--writable``.
 
-A way of its own, beside the pages, which only read: it has its own connection to the database, opened when something
-is first written. Only who is logged in, or sends the token, gets this far (``Guard``); a form must come from this
-site's own page and carry the mark of its session, which no other site can know.
+The pages only read. Notes have their own connection to the database, opened when the first note is written. Only a
+client that is logged in or sends the token gets this far (``Guard``). A form must come from a page of this site and
+carry the CSRF token of its session, which no other site can know.
 """
 
 from __future__ import annotations
@@ -27,11 +27,14 @@ if TYPE_CHECKING:
     from tilewright.database import Database
 
 MOST_BODY = 65_536
-"""Bytes of a form: a note of the longest kind, each of its characters as escapes."""
+"""Largest number of bytes of a form: the longest note, each of its characters as escapes."""
 
 
 class Notes:
-    """Writes notes; ``database`` opens it for writing, once; ``written`` is told of each run. Any thread may write."""
+    """Writes notes on runs; any thread may write.
+
+    ``database`` opens the database for writing, once; ``written`` is called with each run that has a new note.
+    """
 
     def __init__(self, access: Access, database: Callable[[], Database], written: Callable[[str], None]) -> None:
         self._access = access
@@ -41,9 +44,11 @@ class Notes:
         self._database: Database | None = None
 
     def routes(self) -> list[Route]:
+        """The route that takes notes; none unless the dashboard is writable."""
         return [Route("/runs/{run}/note", self._post, methods=["POST"])] if self._access.writable else []
 
     def close(self) -> None:
+        """Close the connection to the database, if a note has opened it."""
         if self._database is not None:
             self._database.close()
 

@@ -1,4 +1,4 @@
-"""Serving the dashboard: where it may listen, and the server."""
+"""The dashboard's server: a socket that is checked and bound, and uvicorn on this socket."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _STOP_SECONDS = 3  # for answers under way, once the server is told to stop
 
 @dataclass(frozen=True)
 class Place:
-    """Where to listen, checked: a socket that is bound, who may see what, and the certificate's context."""
+    """A bound socket with its access rules, the TLS context (``None`` for HTTP) and the URL."""
 
     listener: socket.socket
     access: Access
@@ -58,9 +58,10 @@ def open_place(
     allow_hosts: tuple[str, ...] = (),
     writable: bool = False,
 ) -> Place:
-    """Bind ``host`` and ``port`` (0 for a free one) if that is safe with what else is given.
+    """Bind ``host`` and ``port`` (0 for a free one) if the other options make this address safe.
 
-    Raises ``UsageError`` with what to add where it is not, ``DashboardError``, and ``FarmError`` about private files.
+    Raises ``UsageError`` with the option to add where they do not, ``DashboardError`` where the port cannot be bound,
+    and ``FarmError`` for a token or key file that others may read.
     """
     if (tls_cert is None) != (tls_key is None):
         raise UsageError("a certificate and its key go together", "Give both --tls-cert CERT and --tls-key KEY")
@@ -95,7 +96,7 @@ def _check(host: str, loopback: bool, token: bool, tls: bool, proxy: bool) -> No
 
 
 def _resolve(host: str, port: int) -> tuple[socket.AddressFamily, Any, bool]:
-    """How to bind ``host``, and whether it is this machine's own in every sense of its name."""
+    """The family and address to bind for ``host``, and whether all addresses of ``host`` are loopback ones."""
     import ipaddress
 
     hint = "Give an address of this machine with --host"
@@ -141,14 +142,14 @@ def _tls_context(cert: Path, key: Path) -> ssl.SSLContext:
 
 
 def serve(app: Any, place: Place, limits: Limits = DEFAULT, ready: Callable[[str], None] = lambda _url: None) -> None:
-    """Serve until Ctrl-C, SIGTERM or ``Server.stop``; streams end at once, other answers within seconds."""
+    """Serve ``app`` until Ctrl-C, SIGTERM or ``Server.stop``; live pages end at once, others within seconds."""
     make_server(app, place, limits, ready).run()
 
 
 def make_server(
     app: Any, place: Place, limits: Limits = DEFAULT, ready: Callable[[str], None] = lambda _url: None
 ) -> Server:
-    """A server that has not begun. ``ready`` is called with the address once it listens."""
+    """A server that has not begun. ``ready`` is called with the URL once the server listens."""
     _need_files(limits)
     # Behind a proxy all clients have the proxy's address.
     listener = Listener(place.listener, limits, limits.connections if place.access.behind_proxy else limits.share)
@@ -163,7 +164,7 @@ def make_server(
 
 
 def _need_files(limits: Limits) -> None:
-    """See to it that so many connections can be open at a time, the database's files beside them."""
+    """Raise the limit of open files so that all connections can be open, the database's files beside them."""
     wanted = limits.connections + 200
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
@@ -177,7 +178,7 @@ def _need_files(limits: Limits) -> None:
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server on a socket that listens already, which ends live pages when it is told to stop."""
+    """A uvicorn server on a socket that listens already; the server ends live pages when it is told to stop."""
 
     def __init__(self, config: uvicorn.Config, listener: Listener, ready: Callable[[], None]) -> None:
         super().__init__(config)
@@ -185,18 +186,21 @@ class Server(uvicorn.Server):
         self._ready = ready
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve until the server is stopped, in an event loop of its own."""
         asyncio.run(self.serve(sockets or [self.listener]))
 
     def stop(self) -> None:
-        """Stop in good order; at once the second time. May be called from any thread."""
+        """Stop the server in good order; at once the second time. Any thread may call this method."""
         self.force_exit = self.should_exit
         self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start to accept connections, then call ``ready``."""
         await super().startup(sockets)
         self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End live pages, then the server, then the connections that are left."""
         for connection in self.listener.connections():
             if connection.streams:
                 connection.end()  # its browser comes back when there is a server again
@@ -210,7 +214,7 @@ class Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """A signal ends the server, and nothing else: it is not raised again once the server has ended."""
+        """Let SIGTERM and SIGINT stop the server; a signal is not raised again once the server has ended."""
         loop = asyncio.get_running_loop()
         with contextlib.suppress(NotImplementedError, RuntimeError):  # not in the main thread: ``stop`` ends it
             for s in (signal.SIGTERM, signal.SIGINT):
