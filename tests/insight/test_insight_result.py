@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 import time
-from dataclasses import replace
+from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,12 +14,16 @@ from made_trials import RUN, run_of, trial
 
 from harness.examples import TARGET
 from tilewright.backends import parse_target
+from tilewright.cli.commands import tune
+from tilewright.cli.user_kernel import OwnKernel, user_kernel_of
 from tilewright.core import Task
 from tilewright.database.records import RunProgress
 from tilewright.insight.advice import resume_command
 from tilewright.insight.progress import phase_of, seconds_left
 from tilewright.insight.result import NO_INTERVAL, ending, outcome, plan_line, ratios_of, result_of, summary_of
 from tilewright.kernels.operators import get_operator
+from tilewright.kernels.templates.user_kernel import own_kernel
+from tilewright.tuner.user_kernel import SETTING
 from tilewright.units import Gain
 
 BEST: dict[str, Any] = {
@@ -169,3 +176,46 @@ def test_the_command_that_goes_on() -> None:
     own = resume_command(replace(run, settings={"operator": "ops.py:mine"}), None)
     assert own is not None
     assert own.startswith("tilewright tune ops.py:mine m=8 n=8 k=8 ")
+
+
+def test_the_command_that_goes_on_with_a_kernel_from_a_file(tmp_path: Path) -> None:
+    """The command describes the kernel that the run stored: read again, its options give the same template."""
+    file = tmp_path / "mm.cu"
+    file.write_text('extern "C" __global__ void mm(const float *a, const float *b, float *c) { c[0] = BM * BN; }')
+    kernel = own_kernel(
+        file, entry="mm", knobs={"BM": (16, 32), "BN": (0.5, 1.5)}, reference="matmul", constraints=["BM * BN <= 64"],
+        grid=("ceildiv(n, BM)", 1), block="BM", shared="4 * BM", with_templates=True,
+    )  # fmt: skip
+    task = Task(get_operator("matmul").workload(m=8, n=8, k=8), TARGET)
+    run = replace(run_of([trial(0, 1e-3)], task=task), state="interrupted", trials_wanted=20)
+    stored = json.loads(json.dumps(kernel.to_json()))
+    own = replace(run, settings={SETTING: stored})
+    words = shlex.split(resume_command(own, "a.db") or "")
+    assert words[:6] == ["tilewright", "tune", str(file), "m=8", "n=8", "k=8"]
+    assert words[-4:] == ["--resume", RUN, "--trials", "20"]
+    with tune.command.make_context("tune", words[2:]) as ctx:
+        given = OwnKernel(**{f.name: ctx.params[f.name] for f in fields(OwnKernel)})
+    again = user_kernel_of(words[2], given)
+    assert again is not None
+    assert (again.name, again.with_templates) == (kernel.name, True)
+    assert plan_line(own, "a.db") == "tilewright.Library('a.db').plan('matmul', m=8, n=8, k=8)"
+    named = replace(run, settings={SETTING: {**stored, "reference": "ref.py:f"}})
+    assert "--reference ref.py:f" in str(resume_command(named, None))
+
+
+def test_a_kernel_that_no_command_describes_has_no_command_that_goes_on(tmp_path: Path) -> None:
+    file = tmp_path / "mm.cpp"
+    file.write_text("void mm(const float *a, const float *b, float *c) { c[0] = BM; }")
+    task = Task(get_operator("matmul").workload(m=8, n=8, k=8), TARGET)
+    run = replace(run_of([trial(0, 1e-3)], task=task), state="interrupted", trials_wanted=20)
+
+    def command(**changed: Any) -> str | None:
+        kernel = own_kernel(file, entry="mm", knobs={"BM": (1, 2)}, reference="matmul")
+        return resume_command(replace(run, settings={SETTING: {**kernel.to_json(), **changed}}), None)
+
+    assert command() is not None
+    assert command(reference="a_function_of_a_program") is None
+    assert command(knobs=[["BM", ["1,2", "3"]]]) is None  # texts with commas
+    assert command(knobs=[["BM", [True, False]]]) is None
+    assert command(knobs=3) is None
+    assert resume_command(replace(run, settings={SETTING: {"a": 1}}), None) is None

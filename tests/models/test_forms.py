@@ -19,7 +19,7 @@ from tilewright.cli import app  # noqa: E402
 from tilewright.core import UsageError  # noqa: E402
 from tilewright.measure import comparing  # noqa: E402
 from tilewright.models import InferenceSession, forms  # noqa: E402
-from tilewright.models.coverage import NO_GAIN, NOT_TUNED  # noqa: E402
+from tilewright.models.coverage import NO_GAIN, NOT_TUNED, NOTHING_TO_TUNE  # noqa: E402
 from tilewright.models.extract import extract  # noqa: E402
 from tilewright.models.inputs import random_inputs  # noqa: E402
 from tilewright.models.network import ALL, ALONE, GAINING, Network  # noqa: E402
@@ -168,6 +168,18 @@ def test_nothing_is_timed_without_kernels_or_where_that_is_switched_off(
     assert untuned.left["MatMul"] == {"calls": 2, "why": NOT_TUNED}
     kept = session("none.db", compare=False).network({"x": X.shape})
     assert kept.why == untuned.why, "of no kernels there is nothing to compare"
+
+
+@pytest.mark.parametrize("option", ["--compare", "--no-compare"])
+def test_run_does_not_speak_of_kernels_where_the_model_has_no_task(tmp_path: Path, capsys: Any, option: str) -> None:
+    rows = helper.make_tensor_value_info("x", 1, [5, 8])
+    model = saved(tmp_path / "m.onnx", [helper.make_node("Trilu", ["x"], ["y"], domain="com.microsoft")], rows)
+    asked = ["run", str(model), "--db", str(tmp_path / "none.db")]
+    assert app.run(asked if option == "--compare" else [*asked, option]) == 0
+    said = capsys.readouterr()
+    assert f"form: {ALONE}: {NOTHING_TO_TUNE}\n" in said.out
+    assert ALL not in said.out
+    assert "extract" not in said.err, "the list of tasks is empty"
 
 
 def test_open_sizes_are_decided_by_the_least_and_the_greatest(

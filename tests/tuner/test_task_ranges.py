@@ -15,7 +15,16 @@ import tilewright
 from tilewright.cli.app import run
 from tilewright.core import TilewrightError, TrialRecord, UsageError
 from tilewright.database import Database
-from tilewright.tuner import Observer, RangeResult, TunedTask, TuneTask, tune_many, tune_range, tune_tasks
+from tilewright.tuner import (
+    Observer,
+    RangeResult,
+    TunedTask,
+    TuneSettings,
+    TuneTask,
+    tune_many,
+    tune_range,
+    tune_tasks,
+)
 from tilewright.tuner.many import FIRST
 from tilewright.tuner.range_kernels import Comparing, Found
 from tilewright.tuner.ranges import listed_tasks
@@ -60,6 +69,23 @@ def test_they_share_a_budget(tmp_path: Path) -> None:
     library = tilewright.Library(db)
     assert library.explain("matmul", m=3, n=40, k=24).tier == "range"
     assert library.explain("softmax", shape="8,40").tier == "exact"
+
+
+def test_tasks_without_a_range_open_the_database_for_their_searches_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: dict[str, int] = {}
+    open_database = TuneSettings.database
+    for name, tune in (("many", tune_many), ("tasks", tune_tasks)):
+
+        def counted(settings: TuneSettings, name: str = name) -> Database:
+            opened[name] = opened.get(name, 0) + 1
+            return open_database(settings)
+
+        monkeypatch.setattr(TuneSettings, "database", counted)
+        (found,) = tune([OTHER], trials=1, cost_model="random", db=tmp_path / f"{name}.db")
+        assert found.task == OTHER
+    assert opened["tasks"] == opened["many"] > 0
 
 
 def test_ranges_whose_time_is_over_have_kernels_all_the_same(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from tilewright.insight.knobs import value_text
 from tilewright.insight.limits import NAMES, Limits
 from tilewright.insight.points import time_of
 from tilewright.insight.progress import Progress
-from tilewright.insight.result import words_of
+from tilewright.insight.result import tune_words
 from tilewright.search_space import knob as named
 from tilewright.serialization import Json
 from tilewright.units import FINAL_TIME, SEARCH_TIME, named_time, with_unit
@@ -48,10 +48,10 @@ class Step(Json):
 
 
 def tune_command(run: StoredRun, db: str | None) -> str | None:
-    """The command that tunes a run's task again; ``None`` on a farm, and where :func:`words_of` knows no words."""
+    """The command that tunes a run's task again; ``None`` on a farm, and where :func:`tune_words` knows no words."""
     from tilewright.backends import is_emulated
 
-    emulated, words = is_emulated(run.device_model), words_of(run)
+    emulated, words = is_emulated(run.device_model), tune_words(run)
     if words is None or not (emulated or re.fullmatch(r"[a-z]+:[\d,-]+", run.device_name)):
         return None
     target = run.task.target

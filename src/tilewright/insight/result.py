@@ -147,21 +147,42 @@ def peak_name(run: StoredRun) -> str:
 
 
 def words_of(run: StoredRun) -> list[str] | None:
-    """Operator and parameters as a command takes them; ``None`` for kernels of one's own, and for operators of one's
-    own that were not named as ``FILE.py:function``."""
+    """Operator and parameters as a command takes them; ``None`` for a user's operator that was not named as
+    ``FILE.py:function``. The operator of a user's kernel is the reference."""
     from tilewright.kernels.operators import get_operator
     from tilewright.tuner.user_kernel import SETTING
 
     words = run.task.workload.label.split(" ")
-    if run.settings.get(SETTING):
-        return None
-    if file := run.settings.get("operator"):
+    if own := run.settings.get(SETTING):
+        words[0] = str(own.get("reference", "")) if isinstance(own, Mapping) else ""
+        if ":" in words[0] or words[0].endswith(".py"):
+            return words
+    elif file := run.settings.get("operator"):
         return [str(file), *words[1:]]
     try:
         known = get_operator(words[0]).workload(**dict(w.split("=", 1) for w in words[1:]))
     except (TilewrightError, TypeError, ValueError):
         return None
     return words if known.key == run.task.workload.key else None
+
+
+def tune_words(run: StoredRun) -> list[str] | None:
+    """The words behind ``tilewright tune`` that name what the run tuned; ``None`` where no words do.
+
+    The words are an operator with its parameters, or the file of a user's kernel with parameters and options.
+    """
+    from tilewright.database.rows import NONSENSE
+    from tilewright.tuner import user_kernel
+
+    words = words_of(run)
+    try:
+        kernel = user_kernel.of_run(run)
+        options = kernel.options() if kernel else []
+    except (TilewrightError, *NONSENSE):  # stored by anything
+        return None
+    if words is None or options is None:
+        return None
+    return [kernel.path, *words[1:], *options] if kernel else words
 
 
 def plan_line(run: StoredRun, db: str) -> str | None:

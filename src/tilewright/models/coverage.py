@@ -14,6 +14,7 @@ from tilewright.models.sessions import reads_of
 
 KERNELS, RUNTIME = "tilewright", "onnxruntime"
 NOT_TUNED = "no kernel was tuned for it"
+NOTHING_TO_TUNE = "the model has no operator that a kernel could compute"
 NOT_FOR_ALL = "no kernels were tuned for all of its sizes"
 NO_GAIN = "the model is faster without its kernels"
 

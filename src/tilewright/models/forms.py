@@ -16,7 +16,7 @@ from tilewright.backends.driver import OutOfMemory
 from tilewright.core import UsageError
 from tilewright.graph import named_last
 from tilewright.measure import comparing
-from tilewright.models.coverage import NOT_TUNED
+from tilewright.models.coverage import NOT_TUNED, NOTHING_TO_TUNE
 from tilewright.models.extract import Extracted
 from tilewright.models.inputs import random_inputs
 from tilewright.models.model_file import Array
@@ -48,10 +48,9 @@ def fastest(
     alone. Without kernels it is onnxruntime's. ``device``: where kernels run, if not on the processor.
 
     The forms take turns on inputs that are drawn, but for those ``given``; where sizes stay open, on the least and the
-    greatest. The outcome is the network's ``comparison``. All kernels are kept without one where inputs cannot be
-    drawn, where onnxruntime cannot run the file, and without ``compare``; onnxruntime's form where it refuses parts of
-    the model. ``why`` says so. Raises ``UsageError`` as
-    :class:`Network` does.
+    greatest. The outcome is the network's ``comparison``. All kernels are kept without a comparison where inputs cannot
+    be drawn, where onnxruntime cannot run the file, and without ``compare``; onnxruntime's form where onnxruntime
+    refuses parts of the model. ``why`` says so. Raises ``UsageError`` as :class:`Network` does.
     """
     try:
         every = Network(extracted, library, threads, device=device)
@@ -66,7 +65,8 @@ def fastest(
     try:
         alone = Network(extracted, None, threads)
         if not every.served:
-            alone.why = f"{ALONE}: {_elsewhere(extracted, library, device) or NOT_TUNED}"
+            untuned = NOT_TUNED if extracted.tasks else NOTHING_TO_TUNE
+            alone.why = f"{ALONE}: {_elsewhere(extracted, library, device) or untuned}"
             return alone
         tried = every.sizes_to_try(given or {})
         ends = [tried[0], tried[-1]][: len(tried)]

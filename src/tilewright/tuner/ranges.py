@@ -173,6 +173,8 @@ def tune_tasks(
         )  # fmt: skip
         by_key = dict(zip(searching, tuned, strict=True))
         searched = [[by_key[key] for key in x.keys] for x in found]
+        if not ranges:
+            return [replace(mine[0], task=x.task) for x, mine in zip(found, searched, strict=True)]
         behind = [_behind(n, found, searched) for n in range(len(found))]
         waiting = sum(not late for x, late in zip(found, behind, strict=True) if x.workload.ranges)
         results: list[TunedTask | RangeResult] = []
@@ -233,7 +235,7 @@ def _behind(n: int, listed: Sequence[_Listed], searched: Sequence[Sequence[Tuned
 
 
 def _uncompared(x: _Listed, searched: Sequence[TunedTask], target: Target, location: str) -> RangeResult:
-    """A range that nothing is stored for."""
+    """The result of a range whose kernels are not compared: nothing is stored for the range."""
     interrupted = any(t.interrupted for t in searched)
     task, places = Task(x.workload, target), Places(x.workload.ranges)
     return RangeResult(task, places, tuple(searched), (), 0, (), location, interrupted)
@@ -243,16 +245,16 @@ def _compared(
     x: _Listed, searched: Sequence[TunedTask], tools: Tools, database: Database, watcher: Observer,
     weights: Mapping[int, float] | None, until: float, most: int | None,
 ) -> RangeResult:  # fmt: skip
-    """A range after its sizes have been tuned: ``most`` kernels compared, and what serves it stored.
+    """The result of a range whose kernels are compared, ``most`` of them, and stored where they serve it.
 
     ``until``: by ``time.monotonic``, when the range's share of a time budget is over.
     """
     place = tools.place
-    task, places = Task(x.workload, place.target), Places(x.workload.ranges)
-    interrupted = any(t.interrupted for t in searched)
+    begun = _uncompared(x, searched, place.target, database.location)
+    task, places = begun.task, begun.places
     with place.lock(on_wait=lambda holder: watcher.waiting(place.device.name, holder)):
         comparing = Comparing(task, places, tools, database, watcher, until)
-        tried = places.fewest if interrupted else places.samples
+        tried = places.fewest if begun.interrupted else places.samples
         for chosen in (comparing.candidates(searched, most), [Found(comparing.default, None)]):
             found = comparing.timed(chosen, tried)
             while found:
@@ -267,9 +269,7 @@ def _compared(
                     found = [f for f in found if f.schedule.at(high) != unfit]
                     continue
                 sizes = tuple(found[0].seconds)
-                return RangeResult(
-                    task, places, tuple(searched), stored, len(found), sizes, database.location, interrupted
-                )
+                return replace(begun, kernels=stored, compared=len(found), sizes=sizes)
         span = " ".join(map(repr, places.extents.values()))
         raise next(
             (t.problem for t in searched if t.problem is not None),

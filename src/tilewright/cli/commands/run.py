@@ -91,7 +91,7 @@ def command(
     if imported.model.open_sizes:
         data["sizes"] = [{"size": r.sizes, **r.compared.to_json(), **r.timed()} for r in runs]
     report(data, *_shown(data))
-    if not wants_json() and not network.served and network.comparison is None:
+    if not wants_json() and not network.served and network.comparison is None and found.tasks:
         where_to = "" if target == "auto" else f"--target {target} "
         say(
             f"no task of the model is tuned. Run: tilewright extract {model} {where_to}-o tasks.toml, then "

@@ -128,8 +128,7 @@ class Printer:
             return self._division(e, self.scalar(a[0]))
         if overflows(e, self.ranges):
             t = computed(e.dtype)
-            text = _wrapped(op, t, f"unsigned {t}", [self.scalar(x) for x in a])
-            return f"({DTYPES[e.dtype].cpu}){text}" if e.dtype in SHORT else text
+            return _shortened(_unsigned(op, t, f"unsigned {t}", [self.scalar(x) for x in a]), e.dtype)
         if op in _INFIX:
             return f"({self.scalar(a[0])} {_INFIX[op]} {self.scalar(a[1])})"
         if op == "not":
@@ -140,8 +139,7 @@ class Printer:
             t = computed(e.dtype)
             return f"tw::{op}<{t}>({self.scalar(a[0])}, {self.scalar(a[1])})"
         t = computed(e.dtype)
-        text = f"tw::{op}({', '.join(f'{t}({self.scalar(x)})' for x in a)})"
-        return f"({DTYPES[e.dtype].cpu}){text}" if e.dtype in SHORT else text
+        return _shortened(f"tw::{op}({', '.join(f'{t}({self.scalar(x)})' for x in a)})", e.dtype)
 
     def _scalar_cast(self, a: Expr, dtype: str) -> str:
         text = self.scalar(a)
@@ -296,8 +294,8 @@ class Printer:
                 return _by_bits(op, text, whole(a[1]))
             return f"tw::{op}<{v}>({text}, tw::splat<{v}>({self.scalar(a[1])}))"
         if overflows(e, self.ranges):
-            text = _wrapped(op, v, self.vec(f"unsigned {lane}"), [self.vector_text(x, lane) for x in a])
-            return self._shortened(text, e.dtype, v) if e.dtype in SHORT else text
+            text = _unsigned(op, v, self.vec(f"unsigned {lane}"), [self.vector_text(x, lane) for x in a])
+            return self._shortened_lanes(text, e.dtype, v)
         if op == "neg":
             return _negated(self.vector_text(a[0], lane))
         if op in ("min", "max"):
@@ -305,7 +303,7 @@ class Printer:
         if op in _INFIX:
             return f"({self._operand(a[0], lane)} {_INFIX[op]} {self._operand(a[1], lane)})"
         text = f"tw::{op}({', '.join(self.vector_text(x, lane) for x in a)})"
-        return self._shortened(text, e.dtype, v) if e.dtype in SHORT else text
+        return self._shortened_lanes(text, e.dtype, v)
 
     def _operand(self, e: Expr, lane: str) -> str:
         # A scalar beside a vector is widened by the compiler (a broadcast operand of the multiply-add).
@@ -320,12 +318,12 @@ class Printer:
         text = f"tw::convert<{v}>({self.vector_text(a)})"
         if dtype in NARROW and not holds(dtype, a.dtype):
             return f"tw::rounded_lanes<{DTYPES[dtype].cpu}>({self.vector_text(a) if a.dtype == 'float64' else text})"
-        if dtype in SHORT:
-            return self._shortened(text, dtype, v)
-        return text
+        return self._shortened_lanes(text, dtype, v)
 
-    def _shortened(self, text: str, dtype: str, v: str) -> str:
-        """Text of a vector of a short type's values, from that of numbers that it may not hold."""
+    def _shortened_lanes(self, text: str, dtype: str, v: str) -> str:
+        """Text of a vector ``v`` of values of ``dtype``: a whole number of 8 or 16 bits loses its other bits."""
+        if dtype not in SHORT:
+            return text
         return f"tw::convert<{v}>(tw::convert<{self.vec(DTYPES[dtype].cpu)}>({text}))"
 
     # -- repeated values
@@ -385,10 +383,15 @@ def _all(conditions: list[Expr]) -> Expr:
     return result
 
 
-def _wrapped(op: str, type_: str, unsigned: str, operands: Sequence[str]) -> str:
-    """Text of arithmetic that wraps around: C defines that of unsigned numbers alone."""
+def _unsigned(op: str, type_: str, unsigned: str, operands: Sequence[str]) -> str:
+    """Text of arithmetic that wraps around, by unsigned numbers: C defines wrapping of these numbers alone."""
     sign = "" if len(operands) > 1 else "-"
     return f"({type_})({sign}{f' {_INFIX.get(op)} '.join(f'({unsigned}){x}' for x in operands)})"
+
+
+def _shortened(text: str, dtype: str) -> str:
+    """Text of a value of ``dtype``: a whole number of 8 or 16 bits loses its other bits."""
+    return f"({DTYPES[dtype].cpu}){text}" if dtype in SHORT else text
 
 
 def _negated(text: str) -> str:

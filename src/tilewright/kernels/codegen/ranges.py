@@ -31,7 +31,7 @@ def index_range(e: Expr, axes: Mapping[str, Range]) -> Range:
         return _ITEM.get(e.dtype, (None, None))
     if e.op == "cast":
         source = e.args[0]
-        return _wrapped(index_range(source, axes) if source.dtype not in FLOATS else (None, None), e.dtype)
+        return _converted(index_range(source, axes) if source.dtype not in FLOATS else (None, None), e.dtype)
     found = _unwrapped(e, axes)
     return _ITEM.get(e.dtype, (None, None)) if e.op in WRAPPING and _beyond(found, e.dtype) else found
 
@@ -60,8 +60,8 @@ def _unwrapped(e: Expr, axes: Mapping[str, Range]) -> Range:
     return (None, None) if rule is None else rule(*(index_range(a, axes) for a in e.args))
 
 
-def _wrapped(given: Range, dtype: str) -> Range:
-    """Bounds of a number that a type takes, or those of the type where it may not hold all."""
+def _converted(given: Range, dtype: str) -> Range:
+    """Bounds of a number after its conversion to ``dtype``: the type's own where ``dtype`` may not hold the number."""
     low, high = _ITEM.get(dtype, (None, None))
     if low is None or high is None:
         return given

@@ -94,6 +94,22 @@ class UserKernel(Json):
             return self.given
         return get_operator(self.reference)
 
+    def options(self) -> list[str] | None:
+        """The options of ``tilewright tune`` that describe the kernel; ``None`` if ``--knob`` cannot give a value."""
+        knobs = [f"{name}={','.join(map(str, values))}" for name, values in self.knobs]
+        if any(_read_back(text) != knob for text, knob in zip(knobs, self.knobs, strict=True)):
+            return None
+        given = [("--entry", self.entry), ("--reference", self.reference), *(("--knob", text) for text in knobs)]
+        given += [("--constraint", text) for text in self.constraints]
+        given += [
+            ("--grid", self.grid),
+            ("--block", self.block),
+            ("--shared", self.shared),
+            ("--param", self.parameters),
+        ]
+        words = [word for option, text in given if text for word in (option, text)]
+        return [*words, *(["--with-templates"] if self.with_templates else [])]
+
     def target(self, asked: str) -> str:
         """The target to tune for where ``asked`` was asked for. Raises ``UsageError`` for one of another kind."""
         if asked == "auto":
@@ -171,6 +187,14 @@ def parse_knob(text: str) -> tuple[str, tuple[Value, ...]]:
         except ValueError:
             continue
     return name.strip(), tuple(pieces)
+
+
+def _read_back(text: str) -> tuple[str, tuple[Value, ...]] | None:
+    """A knob as ``--knob`` reads it; ``None`` where ``--knob`` refuses the text."""
+    try:
+        return parse_knob(text)
+    except UsageError:
+        return None
 
 
 def _values(name: str, given: Sequence[Value] | Value) -> tuple[Value, ...]:
