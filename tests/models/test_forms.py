@@ -180,6 +180,10 @@ def test_run_does_not_speak_of_kernels_where_the_model_has_no_task(tmp_path: Pat
     assert f"form: {ALONE}: {NOTHING_TO_TUNE}\n" in said.out
     assert ALL not in said.out
     assert "extract" not in said.err, "the list of tasks is empty"
+    assert app.run(["extract", str(model), "-o", str(tmp_path / "tasks.toml")]) == 0
+    said = capsys.readouterr()
+    assert said.err.endswith(f"{NOTHING_TO_TUNE}\n")
+    assert "Tune them" not in said.err
 
 
 def test_open_sizes_are_decided_by_the_least_and_the_greatest(

@@ -62,7 +62,7 @@ def command(
 
     Listing tasks for a GPU (--target cuda, cuda:sm_90a) needs no GPU. tune --tasks reads the target from the file.
     """
-    from tilewright.models.coverage import KERNELS, RUNTIME, of_model
+    from tilewright.models.coverage import KERNELS, NOTHING_TO_TUNE, RUNTIME, of_model
     from tilewright.models.extract import extract, write_tasks
 
     found = extract(model, sizes_of((*axes, *sizes)), target_of(target, threads))
@@ -87,7 +87,9 @@ def command(
     report(data, table(*columns, rows=rows))
     if not wants_json():
         say(taken_of(coverage.taken, coverage.operators))
-        if output is not None:
+        if not found.tasks:
+            say(NOTHING_TO_TUNE)
+        elif output is not None:
             say(f"wrote {len(found.tasks)} tasks. Tune them: tilewright tune --tasks {output} --time-budget 20m")
     return 0
 
