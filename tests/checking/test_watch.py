@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tilewright
@@ -14,6 +15,7 @@ from tilewright.checking.places import named
 from tilewright.checking.watch import Watch
 from tilewright.core import Candidate, FailureKind, Task
 from tilewright.kernels import templates
+from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates.user_kernel import UserTemplate
 
@@ -83,8 +85,24 @@ def test_places_are_told_by_the_names_and_elements_of_tensors(told: str, said: s
 
 
 def test_names_of_missing_sanitizers_are_those_of_the_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(native, "missing_sanitizer", lambda compiler, wanted: "none here")
+    build = importlib.import_module("tilewright.backends.emulator.build")  # whose name is that of a function too
+    monkeypatch.setattr(build, "missing_sanitizer", lambda compiler, wanted: "none here")
     target = tilewright.backends.get_backend("cpu").parse_target("cpu")
     kernel = native.build("int x;", "tw_x", target, ("thread",), tmp_path)
     report = native.run(kernel, [])
     assert (report.ok, report.unchecked) == (False, "none here")
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "message"),
+    [
+        ("((float *)t[0])[2] = 5; return 0;", "out_of_bounds_global", "wrote byte 10 of input 0 (16 bytes)"),
+        ("return 3;", "crash", "the kernel returned 3"),
+    ],
+)
+def test_a_cpu_kernel_that_writes_an_input_or_fails_is_told(body: str, kind: str, message: str, tmp_path: Path) -> None:
+    target = tilewright.backends.get_backend("cpu").parse_target("cpu")
+    text = f'extern "C" int tw_x(void *const *t, const long *, void *, const tw_env *) {{ {body} }}'
+    kernel = native.build(f'{prelude(target, emulated=True)}#line 1 "kernel"\n{text}', "tw_x", target, cache=tmp_path)
+    report = native.run(kernel, [np.ones(4, np.float32)], np.zeros(4, np.float32))
+    assert (report.bugs[0].kind, report.bugs[0].message) == (kind, message)

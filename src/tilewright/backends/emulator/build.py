@@ -10,8 +10,8 @@ import os
 import re
 import stat
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -76,26 +76,27 @@ def build(
     """
     chosen = check_sanitizers(sanitize)
     compiler = find_compiler()
-    store = ArtifactCache(cache)
-    begin = time.perf_counter()
     unit = translation_unit(source, symbols)
+    kernel = EmulatedKernel("", tuple(symbols), chosen, profile, compiler=compiler.version, unit=unit, cache=cache)
     key = kernel_key(unit, compiler, chosen, False)
+    return made(kernel, compiler, key, lambda store: compile_unit(unit, compiler, chosen, False, store))
 
-    def result(path: str, cached: bool) -> EmulatedKernel:
-        if not os.access(path, os.X_OK):
-            os.chmod(path, stat.S_IRWXU)
-        return EmulatedKernel(
-            path, tuple(symbols), chosen, profile, "", Path(path).stem, compiler.version, cached,
-            time.perf_counter() - begin, unit, cache,
-        )  # fmt: skip
 
+def made(
+    kernel: EmulatedKernel, compiler: Compiler, key: str, compile_program: Callable[[ArtifactCache], bytes]
+) -> EmulatedKernel:
+    """``kernel`` with its program, cached or new; ``unchecked`` says why where the compiler lacks a sanitizer."""
+    store = ArtifactCache(kernel.cache)
+    begin = time.perf_counter()
     path = store.get(key)
-    if path is not None:
-        return result(path, True)
-    if missing := missing_sanitizer(compiler, chosen):
-        return EmulatedKernel("", tuple(symbols), chosen, profile, missing, compiler=compiler.version)
-    data = compile_unit(unit, compiler, chosen, False, store)
-    return result(store.put(key, data), False)
+    cached = path is not None
+    if path is None:
+        if missing := missing_sanitizer(compiler, kernel.sanitize):
+            return replace(kernel, unchecked=missing)
+        path = store.put(key, compile_program(store))
+    if not os.access(path, os.X_OK):
+        os.chmod(path, stat.S_IRWXU)
+    return replace(kernel, path=path, sha256=Path(path).stem, cached=cached, seconds=time.perf_counter() - begin)
 
 
 def with_lines(kernel: EmulatedKernel) -> str:

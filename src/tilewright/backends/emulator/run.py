@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import re
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -55,16 +54,7 @@ def run(
     if not all(a.flags.c_contiguous for a in outputs):
         raise UsageError("the output must be contiguous")
     job = _job(kernel, program, launch, inputs, outputs, parse_order(order), _lazy(copies), timeout)
-    with job_folder() as folder:
-        (folder / "job").write_text(job)
-        for i, x in enumerate(inputs):
-            x.reshape(-1).view(np.uint8).tofile(folder / str(i))
-        code, said = execute(kernel, folder, timeout)
-        if unable := sanitizer_failed(said):
-            return Report(False, unchecked=unable)
-        text = _text(folder / "report")
-        results = [bytes_of(folder / f"output{n}") for n in range(len(outputs))]
-    return _report(kernel, text, said, code, results, outputs, timeout)
+    return run_job(kernel, job, inputs, outputs, timeout)
 
 
 def parse_order(order: str) -> tuple[int, int]:
@@ -147,22 +137,52 @@ def poison(dtype: np.dtype[Any]) -> int:
     return 0xFFFD if dtype.kind in _FLOAT_KINDS or dtype == np.uint16 else 0xA5C3
 
 
-@contextlib.contextmanager
-def job_folder() -> Iterator[Path]:
-    """A folder of one run. Raises ``TilewrightError`` where it cannot be written."""
-    with scratch("the job") as name:
-        yield Path(name)
-
-
 # --------------------------------------------------------------------------- the process
 
 
-def execute(kernel: EmulatedKernel, folder: Path, timeout: float) -> tuple[int | None, str]:
+def run_job(
+    kernel: EmulatedKernel,
+    job: str,
+    inputs: Sequence[Array],
+    outputs: Sequence[Array],
+    timeout: float,
+    who: str = "the emulator",
+) -> Report:
+    """Run a program on a job's text and its inputs, in a folder of its own, and fill ``outputs``.
+
+    ``who`` ran, in messages. Raises ``TilewrightError`` where the folder cannot be written.
+    """
+    with scratch("the job") as name:
+        folder = Path(name)
+        (folder / "job").write_text(job)
+        for i, x in enumerate(inputs):
+            np.ascontiguousarray(x).reshape(-1).view(np.uint8).tofile(folder / str(i))
+        code, said = _execute(kernel, folder, timeout)
+        if unable := _sanitizer_failed(said):
+            return Report(False, unchecked=unable)
+        text = (_bytes_of(folder / "report") or b"").decode(errors="replace")
+        results = [_bytes_of(folder / f"output{n}") for n in range(len(outputs))]
+    found = parse_runtime(text, lambda code: _line(kernel, code))
+    bugs = [*parse_sanitizers(said), *([found.bug] if found.bug else [])]
+    if code is None:
+        bugs.append(Bug("timeout", f"the kernel was still running after {timeout:g} s"))
+    elif not bugs and (code != 0 or not found.done):
+        bugs.append(Bug("crash", _last_words(code, said, who)))
+    filled = []
+    for result, output in zip(results, outputs, strict=True):
+        if result is not None and len(result) == output.nbytes and found.done:
+            output.reshape(-1).view(np.uint8)[:] = np.frombuffer(result, np.uint8)
+            filled.append(output)
+            bugs += _unwritten(output)
+    return Report(not bugs, tuple(bugs), "", found.profile, found.seconds, filled[0] if filled else None)
+
+
+def _execute(kernel: EmulatedKernel, folder: Path, timeout: float) -> tuple[int | None, str]:
     """Run a program in a folder: its exit code, ``None`` where it took too long, and what it said on stderr."""
     code, said = None, ""
     for prefix in _prefixes() if "thread" in kernel.sanitize else ((),):
         code, said = _process([*prefix, kernel.path], folder, timeout + GRACE)
-        if code is None or (not sanitizer_failed(said) and "setarch" not in said):
+        if code is None or (not _sanitizer_failed(said) and "setarch" not in said):
             break
     return code, said
 
@@ -210,7 +230,7 @@ _ENVIRONMENT = {
 }
 
 
-def sanitizer_failed(said: str) -> str:
+def _sanitizer_failed(said: str) -> str:
     """Why a sanitizer could not run; empty where it ran."""
     found = re.search(r"FATAL: (\w+Sanitizer): (.*)", said) or re.search(
         r"==\d+==(?:ERROR: )?(\w+Sanitizer):? ((?:failed to|CHECK failed).*)", said
@@ -222,37 +242,11 @@ def sanitizer_failed(said: str) -> str:
     return ""
 
 
-def _text(path: Path) -> str:
-    return path.read_text(errors="replace") if path.exists() else ""
-
-
-def bytes_of(path: Path) -> bytes | None:
-    """What a file holds; ``None`` where there is none."""
+def _bytes_of(path: Path) -> bytes | None:
     return path.read_bytes() if path.exists() else None
 
 
 # --------------------------------------------------------------------------- the outcome
-
-
-def _report(
-    kernel: EmulatedKernel, text: str, said: str, code: int | None, results: Sequence[bytes | None],
-    outputs: Sequence[Array], timeout: float,
-) -> Report:  # fmt: skip
-    found = parse_runtime(text, lambda code: _line(kernel, code))
-    bugs = [*parse_sanitizers(said)]
-    if found.bug:
-        bugs.append(found.bug)
-    if code is None:
-        bugs.append(Bug("timeout", f"the kernel was still running after {timeout:g} s"))
-    elif not bugs and (code != 0 or not found.done):
-        bugs.append(Bug("crash", last_words(code, said)))
-    filled = []
-    for result, output in zip(results, outputs, strict=True):
-        if result is not None and len(result) == output.nbytes and found.done:
-            output.reshape(-1).view(np.uint8)[:] = np.frombuffer(result, np.uint8)
-            filled.append(output)
-            bugs += unwritten(output)
-    return Report(not bugs, tuple(bugs), "", found.profile, found.seconds, filled[0] if filled else None)
 
 
 def _line(kernel: EmulatedKernel, code: Sequence[str]) -> int | None:
@@ -262,14 +256,14 @@ def _line(kernel: EmulatedKernel, code: Sequence[str]) -> int | None:
         return None
 
 
-def last_words(code: int, said: str, who: str = "the emulator") -> str:
+def _last_words(code: int, said: str, who: str) -> str:
     """How a program ended, and the last line that it said."""
     lines = [x for x in said.splitlines() if x.strip()]
     how = f"was killed by signal {-code}" if code < 0 else f"ended with status {code}"
     return f"{who} {how}" + (f": {lines[-1].strip()}" if lines else "")
 
 
-def unwritten(output: Array) -> list[Bug]:
+def _unwritten(output: Array) -> list[Bug]:
     """Elements that still hold the poison, or what filled memory that nothing was written to.
 
     Best effort: elements of one byte cannot be told from results, and arithmetic may change a NaN.
