@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cached_property
 
-from tilewright.checking.cpp_tokens import Token, Tokens, tokenize
+from cpp_tokens import Token, Tokens, tokenize
 
 _WORDS = {
     "const", "constexpr", "static", "auto", "bool", "int", "unsigned", "signed", "long", "short", "char", "float",

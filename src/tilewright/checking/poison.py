@@ -7,9 +7,11 @@ with 0xFF bytes: NaN as a real, -1 as a whole number.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 
-from tilewright.checking.cpp_tokens import Tokens, tokenize
+from tilewright.kernels.templates.user_kernel.conditions import edited
+from tilewright.kernels.templates.user_kernel.source import Tokens
 
 HEADER = (
     "static inline __attribute__((always_inline, unused)) void tw_unset(void *p, unsigned long n)"
@@ -19,60 +21,72 @@ _NO_TYPES = {
     "return", "goto", "break", "continue", "using", "namespace", "typedef", "struct", "class", "union", "enum",
     "static", "extern", "else", "do", "case", "default", "template", "friend", "public", "private", "delete", "new",
 }  # fmt: skip
+_TEMPLATE = re.compile(r"\btemplate\b[^(){};]*\b(\w+)\s*\{")
+"""A type that the text itself declares as a template; the library's have constructors, and start as those say."""
 
 
 def poisoned(source: str) -> str:
     """The text with such statements; unchanged where its structure cannot be read."""
-    try:
-        tokens = tokenize(source)
-        _ = tokens.match  # raises where brackets do not
-        inserts = [(tokens[end].end, names) for end, names in _declarations(tokens)]
-    except (ValueError, IndexError):
+    tokens = Tokens(source)
+    if any(word in "()[]{}" and n not in tokens.pairs for n, word in enumerate(tokens.words)):
         return source
-    parts, last = [], 0
-    for at, names in inserts:
-        parts += [source[last:at], *(f" tw_unset(&{n}, sizeof({n}));" for n in names)]
-        last = at
-    return "".join([*parts, source[last:]])
+    edits = []
+    for semicolon, names in _declarations(tokens):
+        at = tokens.ends[semicolon]
+        edits.append((at, at, "".join(f" tw_unset(&{n}, sizeof({n}));" for n in names)))
+    return edited(source, edits)
 
 
 def _declarations(tokens: Tokens) -> Iterator[tuple[int, list[str]]]:
     """The semicolon and the names of each declaration without initialisers in a function's body."""
+    words = tokens.words
+    templates = {"pack", *_TEMPLATE.findall(tokens.plain)}
     bodies: list[bool] = []
-    for n, t in enumerate(tokens):
-        if t.text == "{":
-            bodies.append(_is_body(tokens, n, bool(bodies and bodies[-1])))
-        elif t.text == "}":
+    for n, word in enumerate(words):
+        if word == "{":
+            bodies.append(_is_body(words, n, bool(bodies and bodies[-1])))
+        elif word == "}":
             bodies.pop()
-        elif t.kind == "name" and bodies and bodies[-1] and n and tokens[n - 1].text in (";", "{", "}"):
-            found = _declared(tokens, n)
+        elif bodies and bodies[-1] and words[n - 1] in (";", "{", "}"):
+            found = _declared(tokens, n, templates)
             if found is not None:
                 yield found
 
 
-def _is_body(tokens: Tokens, n: int, inside: bool) -> bool:
-    before = tokens[n - 1].text if n else ""
+def _is_body(words: Sequence[str], n: int, inside: bool) -> bool:
+    before = words[n - 1] if n else ""
     if before == ")":
         return True
     return inside and before in ("else", "do", ";", "{", "}", "TW_UNROLL")
 
 
-def _declared(tokens: Tokens, n: int) -> tuple[int, list[str]] | None:
-    """``TYPE NAME[2][3], NAME;`` from its first token: the semicolon and the names."""
-    at = n
-    while tokens[at].kind == "name":
-        if tokens[at].text in _NO_TYPES:
+def _declared(tokens: Tokens, n: int, templates: set[str]) -> tuple[int, list[str]] | None:
+    """``TYPE NAME[2][3], NAME;`` from its first token, in a function's body: the semicolon and the names."""
+    words, at = tokens.words, n
+    while words[at].isidentifier() or words[at] == "::":
+        if words[at] in _NO_TYPES:
             return None
-        at = tokens.angle.get(at + 1, at) + 1
-    if at - n < 2 or tokens[at - 1].kind != "name":
+        at = _past_arguments(words, at + 1) if words[at] in templates else at + 1
+    if at - n < 2 or not words[at - 1].isidentifier() or words[at - 2] == "::":
         return None
-    names = [tokens[at - 1].text]
+    names = [words[at - 1]]
     while True:
-        while tokens[at].text == "[":
-            at = tokens.match[at] + 1
-        if tokens[at].text == ";":
+        while words[at] == "[":
+            at = tokens.pairs[at] + 1
+        if words[at] == ";":
             return at, names
-        if tokens[at].text != "," or tokens[at + 1].kind != "name":
+        if words[at] != "," or not words[at + 1].isidentifier():
             return None
-        names.append(tokens[at + 1].text)
+        names.append(words[at + 1])
         at += 2
+
+
+def _past_arguments(words: Sequence[str], n: int) -> int:
+    """The token behind a template's arguments, where they begin here; this one where none do."""
+    depth, at = 0, n
+    while words[at] not in (";", "{", "}"):
+        depth += {"<": 1, ">": -1}.get(words[at], 0)
+        if depth <= 0:
+            return at + 1 if at > n else n
+        at += 1
+    return n

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tilewright.kernels.templates.user_kernel.conditions import DIRECTIVE, Edit, code, edited, hidden
-from tilewright.kernels.templates.user_kernel.source import TOKEN, pairs
+from tilewright.kernels.templates.user_kernel.source import Tokens
 
 _HEADERS = {
     "vectors": r"(?:make_)?(?:u?(?:char|short|int|long|longlong)|float|double)[1-4]|dim3",
@@ -92,33 +92,28 @@ class _Shared:
     local: bool
 
 
-class _File:
+class _File(Tokens):
     """The tokens of a file, and the outermost braces of its functions. ``parameters``: it is a macro's body."""
 
     def __init__(self, text: str, parameters: tuple[str, ...] | None = None) -> None:
+        super().__init__(text)
         self.text = text
         self.parameters = parameters
-        self.plain = code(text)
-        found = list(TOKEN.finditer(self.plain))
-        self.tokens = [m[0] for m in found]
-        self.starts = [m.start() for m in found]
-        self.ends = [m.end() for m in found]
-        self.pairs = pairs(self.tokens)
         self.functions = list(self._functions())
 
     def _functions(self) -> Iterator[tuple[int, int, int]]:
         """Of each function: the first token of its declaration, and its braces."""
         start = n = 0
-        while n < len(self.tokens):
-            if self.tokens[n] == "{":
-                before = " ".join(self.tokens[start:n])
+        while n < len(self.words):
+            if self.words[n] == "{":
+                before = " ".join(self.words[start:n])
                 if "(" in before or not _SCOPES.search(before):
-                    close = self.pairs.get(n, len(self.tokens))
-                    if "(" in before and close < len(self.tokens):
+                    close = self.pairs.get(n, len(self.words))
+                    if "(" in before and close < len(self.words):
                         yield start, n, close
                     n = close
                 start = n + 1
-            elif self.tokens[n] in (";", "}"):
+            elif self.words[n] in (";", "}"):
                 start = n + 1
             n += 1
 
@@ -126,7 +121,7 @@ class _File:
 
     def shared(self) -> list[_Shared]:
         """Every declaration of variables in shared memory."""
-        found = (self._declaration(n) for n, token in enumerate(self.tokens) if token == "__shared__")
+        found = (self._declaration(n) for n, token in enumerate(self.words) if token == "__shared__")
         return [d for d in found if d is not None]
 
     def declared(self, d: _Shared) -> Iterator[Edit]:
@@ -140,7 +135,7 @@ class _File:
         keys = "" if d.dynamic else "".join(f" static char tw_key_{name};" for name in d.names)
         yield d.start, d.end, f"TW_CUDA({original}) TW_EMULATED({made}{keys})"
         for start, opening, closing in self.functions:
-            used = [n for n in d.names if n in self.tokens[opening:closing] and n not in self.tokens[start:opening]]
+            used = [n for n in d.names if n in self.words[opening:closing] and n not in self.words[start:opening]]
             if used:
                 references = "".join(self._reference(d, name) for name in used)
                 yield self.ends[opening], self.ends[opening], f" TW_EMULATED({references})"
@@ -162,18 +157,18 @@ class _File:
         first = n
         while first > 0:
             opening = self.pairs.get(first - 1, 0)
-            if self.tokens[first - 1] == ")" and opening and self.tokens[opening - 1] in _QUALIFIERS:
+            if self.words[first - 1] == ")" and opening and self.words[opening - 1] in _QUALIFIERS:
                 first = opening - 1
-            elif _WORD.fullmatch(self.tokens[first - 1]) and self.tokens[first - 1] not in ("else", "do"):
+            elif _WORD.fullmatch(self.words[first - 1]) and self.words[first - 1] not in ("else", "do"):
                 first -= 1
             else:
                 break
         last = n
-        while last < len(self.tokens) and self.tokens[last] != ";":
-            if self.tokens[last] in (")", "]", "}", "="):
+        while last < len(self.words) and self.words[last] != ";":
+            if self.words[last] in (")", "]", "}", "="):
                 return None
             last = self.pairs.get(last, last) + 1
-        if last >= len(self.tokens):
+        if last >= len(self.words):
             return None
         start, end = self.starts[first], self.ends[last]
         if any(start < m.start() < end for m in DIRECTIVE.finditer(hidden(self.text))):
@@ -182,29 +177,29 @@ class _File:
         nameless: set[int] = set()
         align = []
         for at in range(first, last):
-            if self.tokens[at] in _QUALIFIERS[:2] and at + 1 in self.pairs:
+            if self.words[at] in _QUALIFIERS[:2] and at + 1 in self.pairs:
                 close = self.pairs[at + 1]
                 align.append(self.plain[self.ends[at + 1] : self.starts[close]].strip())
                 skipped |= set(range(at, close + 1))
-            elif self.tokens[at] == "__attribute__" and at + 1 in self.pairs:
+            elif self.words[at] == "__attribute__" and at + 1 in self.pairs:
                 nameless |= set(range(at, self.pairs[at + 1] + 1))
-            elif self.tokens[at] in ("__shared__", "static", "extern"):
+            elif self.words[at] in ("__shared__", "static", "extern"):
                 skipped.add(at)
         rest = [n for n in range(first, last) if n not in skipped | nameless]
         names = [self._name(piece) for piece in self._pieces(rest)]
         if None in names:
             return None
-        dynamic = "extern" in self.tokens[first:last]
+        dynamic = "extern" in self.words[first:last]
         types, at = [], start
         for i in range(first, last):
             if i in skipped or i in names:
                 types.append(self.plain[at : self.starts[i]])
-                types.append("" if i in skipped else self._type(self.tokens[i]))
+                types.append("" if i in skipped else self._type(self.words[i]))
                 at = self.ends[i]
         types.append(self.plain[at : self.starts[last]])
         local = self.parameters is not None or any(opening < first < closing for _, opening, closing in self.functions)
         said = " ".join("".join(types).split())
-        called = tuple(self.tokens[i] for i in names if i is not None)
+        called = tuple(self.words[i] for i in names if i is not None)
         return _Shared(start, end, dynamic, said, called, tuple(align), local)
 
     def _pieces(self, kept: list[int]) -> Iterator[list[int]]:
@@ -215,7 +210,7 @@ class _File:
             if n <= skip:
                 piece.append(n)
                 continue
-            token = self.tokens[n]
+            token = self.words[n]
             if token in ("(", "[", "{"):
                 skip = self.pairs[n]
             angle += (token == "<") - (token == ">")
@@ -230,10 +225,10 @@ class _File:
         """The token that a declarator names: the last word outside of brackets, or that within ``(*name)``."""
         found, skip, angle = None, -1, 0
         for n in piece:
-            token = self.tokens[n]
+            token = self.words[n]
             if n <= skip:
                 continue
-            if token == "(" and n and self.tokens[n - 1] in ("decltype", "typeof", "__typeof__"):
+            if token == "(" and n and self.words[n - 1] in ("decltype", "typeof", "__typeof__"):
                 skip = self.pairs[n]
                 continue
             if token == "(":
@@ -249,14 +244,14 @@ class _File:
 
     def assembly(self) -> Iterator[Edit]:
         """What refuses instructions of a GPU in plain words."""
-        for n, token in enumerate(self.tokens):
+        for n, token in enumerate(self.words):
             if token in ("asm", "__asm__", "__asm") and _ASSEMBLY.match(self.text, self.ends[n]):
                 yield self.starts[n], self.ends[n], f"TW_CUDA({token}) TW_EMULATED(CUDA_ASM)"
 
     def frame(self, entry: str) -> list[Edit]:
         """What tells an early return from a kernel's end, and holds a block to ``__launch_bounds__``."""
         for start, opening, closing in self.functions:
-            words = self.tokens[start:opening]
+            words = self.words[start:opening]
             if entry not in words or "__global__" not in words:
                 continue
             most = "0"

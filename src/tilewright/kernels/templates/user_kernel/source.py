@@ -7,7 +7,7 @@ declaration is beyond it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from tilewright.errors import nearest
 from tilewright.kernels.templates.user_kernel.conditions import DIRECTIVE, Edit, code, edited, hidden
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"[^\n]*$', re.MULTILINE)
-TOKEN = re.compile(r"[A-Za-z_]\w*|::|->|\d[\w.']*|\S")
+_TOKEN = re.compile(r"[A-Za-z_]\w*|::|->|\d[\w.']*|\S")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 LONGEST = 1 << 20  # characters of a file with everything that it includes
 
@@ -88,6 +88,29 @@ def words(text: str) -> set[str]:
     return set(_WORD.findall(hidden(text)))
 
 
+class Tokens:
+    """The words and signs of a text, without comments, literals and directives.
+
+    ``plain``: the text without those, every character in its place; ``starts`` and ``ends``: the places of each of
+    ``words``; ``pairs``: the number of each bracket's other half, where it has one.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.plain = code(text)
+        found = list(_TOKEN.finditer(self.plain))
+        self.words = [m[0] for m in found]
+        self.starts = [m.start() for m in found]
+        self.ends = [m.end() for m in found]
+        self.pairs: dict[int, int] = {}
+        opened: list[int] = []
+        for n, word in enumerate(self.words):
+            if word in ("(", "[", "{"):
+                opened.append(n)
+            elif word in (")", "]", "}") and opened:
+                self.pairs[n] = opened.pop()
+                self.pairs[self.pairs[n]] = n
+
+
 # --------------------------------------------------------------------------- functions
 
 
@@ -108,36 +131,34 @@ class Function:
 
 def functions(text: str) -> tuple[Function, ...]:
     """The functions of a file, in order."""
-    plain = code(text)
-    tokens = [(m[0], m.start()) for m in TOKEN.finditer(plain)]
-    closing = pairs(token for token, _ in tokens)
+    tokens = Tokens(text)
+    words, plain = tokens.words, tokens.plain
     out: list[Function] = []
     blocks: list[bool] = []  # open braces: whether each is an extern "C" block
     start = 0
     n = 0
-    while n < len(tokens):
-        token, at = tokens[n]
+    while n < len(words):
         top = all(blocks)
-        if token == "{":
-            blocks.append(top and n > 0 and tokens[n - 1][0] == "extern")
+        if words[n] == "{":
+            blocks.append(top and n > 0 and words[n - 1] == "extern")
             if blocks[-1]:
                 start = n + 1
-        elif token == "}":
+        elif words[n] == "}":
             if blocks:
                 blocks.pop()
             start = n + 1
-        elif token == ";" and top:
+        elif words[n] == ";" and top:
             start = n + 1
-        elif token == "(" and top and n > start:
-            name, end = tokens[n - 1][0], closing.get(n, len(tokens))
-            after = _after(tokens, end + 1, closing)
+        elif words[n] == "(" and top and n > start:
+            name, end = words[n - 1], tokens.pairs.get(n, len(words))
+            after = _after(tokens, end + 1)
             if _WORD.fullmatch(name) and after in ("{", ";") and n - 1 > start:
-                first = tokens[start][1]
-                stop = tokens[end][1] if end < len(tokens) else len(plain)
+                first = tokens.starts[start]
+                stop = tokens.starts[end] if end < len(words) else len(plain)
                 out.append(
                     Function(
-                        name, plain[first : tokens[n - 1][1]].strip(), plain[at + 1 : stop], first, after == "{",
-                        bool(blocks),
+                        name, plain[first : tokens.starts[n - 1]].strip(), plain[tokens.ends[n] : stop], first,
+                        after == "{", bool(blocks),
                     )
                 )  # fmt: skip
             n = end
@@ -145,25 +166,14 @@ def functions(text: str) -> tuple[Function, ...]:
     return tuple(out)
 
 
-def pairs(tokens: Iterable[str]) -> dict[int, int]:
-    """The position of each bracket's other half, where it has one."""
-    found, opened = dict[int, int](), list[int]()
-    for n, token in enumerate(tokens):
-        if token in ("(", "[", "{"):
-            opened.append(n)
-        elif token in (")", "]", "}") and opened:
-            found[n] = opened.pop()
-            found[found[n]] = n
-    return found
-
-
-def _after(tokens: list[tuple[str, int]], n: int, closing: Mapping[int, int]) -> str:
+def _after(tokens: Tokens, n: int) -> str:
     """The token after a parameter list, past what may stand there."""
-    while n < len(tokens) and tokens[n][0] in ("noexcept", "__attribute__", "const"):
+    words = tokens.words
+    while n < len(words) and words[n] in ("noexcept", "__attribute__", "const"):
         n += 1
-        if n < len(tokens) and tokens[n][0] == "(":
-            n = closing.get(n, len(tokens)) + 1
-    return tokens[n][0] if n < len(tokens) else ""
+        if n < len(words) and words[n] == "(":
+            n = tokens.pairs.get(n, len(words)) + 1
+    return words[n] if n < len(words) else ""
 
 
 def find(text: str, entry: str, path: str) -> Function:
@@ -241,7 +251,7 @@ def _parameter(text: str, function: str, path: str) -> Parameter:
     array = re.search(r"\[[^\]]*\]\s*$", text)
     if array:
         text = text[: array.start()]
-    found = [t for t in TOKEN.findall(text) if t not in _QUALIFIERS]
+    found = [t for t in _TOKEN.findall(text) if t not in _QUALIFIERS]
     stars = found.count("*") + bool(array)
     const = "const" in found[: found.index("*")] if "*" in found else "const" in found
     left = [t for t in found if t not in ("*", "const")]
