@@ -21,36 +21,48 @@ import numpy as np
 from tilewright.dtypes import DTYPES
 from tilewright.kernels.primitives.primitive import Array, Conformance, words
 
-# ``E::get(u32 register, int element, int line)`` reads an element as S, in which all is computed.
+# ``E::get(register, element)`` reads an element as what sums are computed in; ``E`` stands on one of the three kinds of
+# sums, which say how a product is added and what of a sum is left in its register.
 _EMULATED = """
 #ifndef TW_MMA_
 #define TW_MMA_
-template <class T> struct mma_ { T *c; const u32 *a, *b; };
-template <class T, class E> TW_DEVICE void mma_all_(void *const *lanes, int line) {
+template <class T, class R> struct mma_ { T *c; const R *a, *b; };
+template <class T, class R, class E> TW_DEVICE void mma_all_(void *const *lanes, int) {
     typedef typename E::sum S;
     constexpr int W = E::width, K = 8 * W;
     S a[16][K], b[K][8];
     for (int l = 0; l < 32; l++) {
-        const mma_<T> *m = (const mma_<T> *)lanes[l];
+        const mma_<T, R> *m = (const mma_<T, R> *)lanes[l];
         int g = l / 4, t = l % 4;
         for (int i = 0; i < 4; i++)
-            for (int e = 0; e < W; e++) a[g + 8 * (i % 2)][(t + 4 * (i / 2)) * W + e] = E::get(m->a[i], e, line);
+            for (int e = 0; e < W; e++) a[g + 8 * (i % 2)][(t + 4 * (i / 2)) * W + e] = E::get(m->a[i], e);
         for (int i = 0; i < 2; i++)
-            for (int e = 0; e < W; e++) b[(t + 4 * i) * W + e][g] = E::get(m->b[i], e, line);
+            for (int e = 0; e < W; e++) b[(t + 4 * i) * W + e][g] = E::get(m->b[i], e);
     }
     for (int l = 0; l < 32; l++) {
-        const mma_<T> *m = (const mma_<T> *)lanes[l];
+        const mma_<T, R> *m = (const mma_<T, R> *)lanes[l];
         for (int i = 0; i < 4; i++) {
             int row = l / 4 + 8 * (i / 2), column = l % 4 * 2 + i % 2;
             S sum = (S)m->c[i];
-            for (int k = 0; k < K; k++) sum += a[row][k] * b[k][column];
+            for (int k = 0; k < K; k++) sum = E::add(sum, a[row][k], b[k][column]);
             m->c[i] = E::round(sum);
         }
     }
 }
 struct mma_float_ {
     typedef double sum;
+    static double add(double s, double a, double b) { return s + a * b; }
     static float round(double x) { return x != x ? bits_float(0x7fffffffu) : (float)x; }
+};
+struct mma_double_ {
+    typedef double sum;
+    static double add(double s, double a, double b) { return __builtin_fma(a, b, s); }
+    static double round(double x) { return x; }
+};
+struct mma_int_ {
+    typedef long long sum;
+    static long long add(long long s, long long a, long long b) { return s + a * b; }
+    static int round(long long x) { return (int)(u32)x; }
 };
 #endif
 """
@@ -70,13 +82,16 @@ TW_DEVICE void {name}({c} (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {{
 """
 
 
-def emulated(name: str, element: str, c: str = "float") -> str:
-    """The meaning of one instruction; ``element`` is the body of its ``E``."""
+def emulated(name: str, width: int, value: str, c: str = "float", register: str = "u32") -> str:
+    """The meaning of one instruction. ``value``: of element ``e`` of the ``width`` in register ``r``."""
     return f"""{_EMULATED}
-struct {name}_ {element};
-TW_DEVICE void {name}({c} (&c)[4], const u32 (&a)[4], const u32 (&b)[2], int line = __builtin_LINE()) {{
-    mma_<{c}> mine = {{c, a, b}};
-    emu::warp_collective("{name}", line, &mine, mma_all_<{c}, {name}_>);
+struct {name}_ : mma_{c}_ {{
+    static constexpr int width = {width};
+    static sum get({register} r, int e) {{ return {value}; }}
+}};
+TW_DEVICE void {name}({c} (&c)[4], const {register} (&a)[4], const {register} (&b)[2], int line = __builtin_LINE()) {{
+    mma_<{c}, {register}> mine = {{c, a, b}};
+    emu::warp_collective("{name}", line, &mine, mma_all_<{c}, {register}, {name}_>);
 }}
 """
 

@@ -41,30 +41,6 @@ TW_DEVICE void mma_f64(double (&c)[4], const double (&a)[4], const double (&b)[2
 }
 """
 
-_EMULATED = """
-struct mma_f64_ { double *c; const double *a, *b; };
-TW_DEVICE void mma_f64_all_(void *const *lanes, int) {
-    double a[16][8], b[8][8];
-    for (int l = 0; l < 32; l++) {
-        const mma_f64_ *m = (const mma_f64_ *)lanes[l];
-        int g = l / 4, t = l % 4;
-        for (int i = 0; i < 4; i++) a[g + 8 * (i % 2)][t + 4 * (i / 2)] = m->a[i];
-        for (int i = 0; i < 2; i++) b[t + 4 * i][g] = m->b[i];
-    }
-    for (int l = 0; l < 32; l++) {
-        const mma_f64_ *m = (const mma_f64_ *)lanes[l];
-        for (int i = 0; i < 4; i++) {
-            int row = l / 4 + 8 * (i / 2), column = l % 4 * 2 + i % 2;
-            for (int k = 0; k < 8; k++) m->c[i] = __builtin_fma(a[row][k], b[k][column], m->c[i]);
-        }
-    }
-}
-TW_DEVICE void mma_f64(double (&c)[4], const double (&a)[4], const double (&b)[2], int line = __builtin_LINE()) {
-    mma_f64_ mine = {c, a, b};
-    emu::warp_collective("mma_f64", line, &mine, mma_f64_all_);
-}
-"""
-
 _F64_TOLERANCE = 2.0**-49
 """Eight multiply-adds, each rounded to 53 bits: the most that any order can lose, with room."""
 _SPECIAL = np.array(
@@ -87,7 +63,7 @@ _MMA_F64 = Primitive(
     "Tensor Core product, 16x8x8, float64 operands and sums",
     80,
     _PTX,
-    _EMULATED,
+    mma.emulated("mma_f64", 1, "r", "double", "double"),
     ("mma_f64",),
     mma.float_cases(
         "mma_f64", _F64, _f64_values, _SPECIAL, _F64_TOLERANCE, (1 << 20, 1 << 20), _SPECIAL[::-1], huge=1e308
@@ -109,7 +85,8 @@ _TOLERANCE = 2.0**-11
 class Operands:
     """A type of operands, as Tensor Cores multiply it.
 
-    ``value``: C++ of the value of ``{bits}``, which may need what stands ``before``. ``special``: 16 patterns of bits.
+    ``value``: C++ of the value of ``{bits}``, which may need what stands ``before``; ``c``: the C++ type of ``sums``.
+    ``special``: 16 patterns of bits.
     """
 
     name: str
@@ -119,6 +96,7 @@ class Operands:
     special: Array
     before: str = ""
     sums: str = "float sums"
+    c: str = "float"
 
     @property
     def depth(self) -> int:
@@ -172,7 +150,7 @@ TF32 = Operands(
 S8 = Operands(
     "s8", "signed 8-bit operands",
     Format(4, lambda x: x.astype(np.int8).view(np.uint8), lambda bits: bits.view(np.int8).astype(np.float64)),
-    "(signed char){bits}", np.array([], np.uint8), sums="32-bit sums that wrap",
+    "(signed char){bits}", np.array([], np.uint8), sums="32-bit sums that wrap", c="int",
 )  # fmt: skip
 E4M3 = _float8(
     "e4m3", "float8_e4m3fn", "e4m3_({bits})",
@@ -224,15 +202,16 @@ def _wrapped(x0: Array, x1: Array, x2: Array) -> Array:
     return (a @ b + c).astype(np.uint32).view(np.int32)[mma.c_positions()].reshape(-1)
 
 
-def _product(operands: Operands, element: str, cases: tuple[Conformance, ...], c: str, least_cc: int) -> Primitive:
-    name, depth = f"mma_{operands.name}", operands.depth
+def _product(operands: Operands, cases: tuple[Conformance, ...], least_cc: int = 80) -> Primitive:
+    name, depth, width, c = f"mma_{operands.name}", operands.depth, operands.format.per_word, operands.c
     one, total = operands.name, "s32" if c == "int" else "f32"
+    bits = {1: "r", 2: "(u16)(r >> (16 * e))", 4: "(u8)(r >> (8 * e))"}[width]
     return Primitive(
         name,
         f"Tensor Core product, 16x8x{depth}, {operands.what}, {operands.sums}",
         least_cc,
         mma.ptx(name, f"m16n8k{depth}", f"{total}.{one}.{one}.{total}", c),
-        operands.before + mma.emulated(name, element, c),
+        operands.before + mma.emulated(name, width, operands.value.format(bits=bits), c),
         (name,),
         cases,
     )
@@ -245,26 +224,13 @@ def _reals(
     more: Callable[[], tuple[Array, ...]] | None = None,
 ) -> Primitive:
     """The product of a type of reals. ``more``: inputs of a further case, of values that are ``unrounded``."""
-    fmt, name = operands.format, f"mma_{operands.name}"
-    bits = {1: "r", 2: "(u16)(r >> (16 * e))", 4: "(u8)(r >> (8 * e))"}[fmt.per_word]
-    taken = "u32 r, int e, int" if fmt.per_word > 1 else "u32 r, int, int"
-    element = f""": mma_float_ {{
-    static constexpr int width = {fmt.per_word};
-    static double get({taken}) {{ return {operands.value.format(bits=bits)}; }}
-}}"""
-    cases = mma.float_cases(name, fmt, floats, operands.special, tolerance)
+    cases = mma.float_cases(f"mma_{operands.name}", operands.format, floats, operands.special, tolerance)
     if more is not None:
         last = cases[-1]
         cases = (*cases, replace(last, name="unrounded", inputs=more))
-    return _product(operands, element, cases, "float", least_cc)
+    return _product(operands, cases, least_cc)
 
 
-_WHOLE = f""" {{
-    typedef long long sum;
-    static constexpr int width = 4;
-    static long long get(u32 r, int e, int) {{ return {S8.value.format(bits="(r >> (8 * e))")}; }}
-    static int round(long long x) {{ return (int)(u32)x; }}
-}}"""
 _BODY = mma.body("mma_s8", "int32")
 
 PRIMITIVES = (
@@ -273,12 +239,11 @@ PRIMITIVES = (
     _reals(TF32, more=_unrounded),
     _MMA_F64,
     _product(
-        S8, _WHOLE,
+        S8,
         (
             Conformance("random", _BODY, _any_bits, "int32", 128, _wrapped),
             Conformance("wrap", _BODY, _wrap, "int32", 128, _wrapped),
         ),
-        "int", 80,
     ),
     _reals(E4M3, 89, _TOLERANCE),
     _reals(E5M2, 89, _TOLERANCE),

@@ -24,30 +24,30 @@ TW_DEVICE bool any_lane(bool holds) { return __any_sync(0xffffffffu, holds); }
 """
 
 _SHUFFLE_EMULATED = """
-struct shuffle_ { u32 bits, from, result; };
+struct shuffle_ { u64 bits, result; u32 from; };
 TW_DEVICE void shuffle_all_(void *const *lanes, int) {
     for (int l = 0; l < 32; l++) {
         shuffle_ *mine = (shuffle_ *)lanes[l];
         mine->result = ((const shuffle_ *)lanes[mine->from])->bits;
     }
 }
-template <class T> TW_DEVICE T shuffle_any_(T v, u32 from, const char *name, int line) {
-    static_assert(sizeof(T) == 4, "32-bit values");
-    shuffle_ mine = {0, from, 0};
-    __builtin_memcpy(&mine.bits, &v, 4);
+template <int MOST, class T> TW_DEVICE T shuffle_any_(T v, u32 from, const char *name, int line) {
+    static_assert(sizeof(T) == 4 || sizeof(T) == MOST, "32-bit values, or 64-bit ones where they are exchanged");
+    shuffle_ mine = {0, 0, from};
+    __builtin_memcpy(&mine.bits, &v, sizeof(T));
     emu::warp_collective(name, line, &mine, shuffle_all_);
-    __builtin_memcpy(&v, &mine.result, 4);
+    __builtin_memcpy(&v, &mine.result, sizeof(T));
     return v;
 }
 template <class T> TW_DEVICE T shuffle_xor(T v, int mask, int line = __builtin_LINE()) {
-    return shuffle_any_(v, (emu::lane() ^ (u32)mask) & 31u, "shuffle_xor", line);
+    return shuffle_any_<4>(v, (emu::lane() ^ (u32)mask) & 31u, "shuffle_xor", line);
 }
 template <class T> TW_DEVICE T shuffle_down(T v, int delta, int line = __builtin_LINE()) {
     u32 from = emu::lane() + (u32)delta;
-    return shuffle_any_(v, from < 32u ? from : emu::lane(), "shuffle_down", line);
+    return shuffle_any_<4>(v, from < 32u ? from : emu::lane(), "shuffle_down", line);
 }
 template <class T> TW_DEVICE T shuffle(T v, int lane, int line = __builtin_LINE()) {
-    return shuffle_any_(v, (u32)lane & 31u, "shuffle", line);
+    return shuffle_any_<4>(v, (u32)lane & 31u, "shuffle", line);
 }
 struct vote_ { bool mine, any; };
 TW_DEVICE void vote_all_(void *const *lanes, int) {
@@ -135,20 +135,8 @@ template <class T> TW_DEVICE T exchange(T v, int mask) {
 """
 
 _EXCHANGE_EMULATED = """
-struct exchange_ { u64 bits, result; u32 from; };
-TW_DEVICE void exchange_all_(void *const *lanes, int) {
-    for (int l = 0; l < 32; l++) {
-        exchange_ *mine = (exchange_ *)lanes[l];
-        mine->result = ((const exchange_ *)lanes[mine->from])->bits;
-    }
-}
 template <class T> TW_DEVICE T exchange(T v, int mask, int line = __builtin_LINE()) {
-    static_assert(sizeof(T) == 4 || sizeof(T) == 8, "32-bit or 64-bit values");
-    exchange_ mine = {0, 0, (emu::lane() ^ (u32)mask) & 31u};
-    __builtin_memcpy(&mine.bits, &v, sizeof(T));
-    emu::warp_collective("exchange", line, &mine, exchange_all_);
-    __builtin_memcpy(&v, &mine.result, sizeof(T));
-    return v;
+    return shuffle_any_<8>(v, (emu::lane() ^ (u32)mask) & 31u, "exchange", line);
 }
 """
 

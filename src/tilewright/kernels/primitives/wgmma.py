@@ -150,20 +150,13 @@ template <int ITEM, int T> TW_DEVICE u32 wgmma_pieces_(u64 operand, u32 rows, em
 """
 
 
-def real(item: int, value: str) -> str:
-    """The ``element`` of :func:`emulated` for reals of ``item`` bytes; ``value``: the text of the one at ``p``."""
-    return f""" {{
-    typedef double sum;
-    static constexpr int item = {item};
-    static double get(const u8 *p) {{ return {value}; }}
-    static float round(double x) {{ return x != x ? bits_float(0x7fffffffu) : (float)x; }}
-}}"""
-
-
-def emulated(name: str, element: str, c: str = "float", transposes: bool = True) -> str:
-    """The meaning of one type; ``element`` is the body of its ``E``: ``item`` bytes, ``get`` and ``round``."""
+def emulated(name: str, item: int, value: str, c: str = "float", transposes: bool = True) -> str:
+    """The meaning of one type. ``value``: of the element of ``item`` bytes at ``p``; sums are those of ``mma.sync``."""
     text = f"""{_MEANING}
-struct {name}_ {element};
+struct {name}_ : mma_{c}_ {{
+    static constexpr int item = {item};
+    static sum get(const u8 *p) {{ return {value}; }}
+}};
 template <int TA, int TB, int R>
 TW_DEVICE void {name}({c} (&c)[R], u64 a, u64 b, int add, int line = __builtin_LINE()) {{
     wgmma_<{c}> mine = {{c, a, b, add, nullptr}};
@@ -314,30 +307,21 @@ def cases(name: str, fmt: Format, transposes: bool, c: str = "float", limit: int
 
 def _product(operands: Operands) -> Primitive:
     """The product of one type; operands of 16 bits may lie with M or N contiguous, and the first one in registers."""
-    name, fmt, item = f"wgmma_{operands.name}", operands.format, 4 // operands.format.per_word
-    whole, transposes = operands.name == "s8", item == 2
-    c, total = ("int", "s32") if whole else ("float", "f32")
+    name, fmt, item, c = f"wgmma_{operands.name}", operands.format, 4 // operands.format.per_word, operands.c
+    total, limit = ("s32", 127) if c == "int" else ("f32", 8)
+    transposes = item == 2
     at = {1: "*p", 2: "*(const u16 *)p", 4: "*(const u32 *)p"}[item]
-    element = _WHOLE if whole else real(item, operands.value.format(bits=at))
     return Primitive(
         name,
         f"Tensor Core product of a warp group, 64xNx{operands.depth}, {operands.what} in shared memory"
         f"{' (or registers: a)' if transposes else ''}, {operands.sums}",
         90,
         ptx(name, operands.depth, f"{total}.{operands.name}.{operands.name}", c, transposes),
-        operands.before + emulated(name, element, c, transposes),
+        operands.before + emulated(name, item, operands.value.format(bits=at), c, transposes),
         (name, f"{name}_rs") if transposes else (name,),
-        cases(name, fmt, transposes, c, 127 if whole else 8),
+        cases(name, fmt, transposes, c, limit),
         most_cc=90,
     )
-
-
-_WHOLE = f""" {{
-    typedef long long sum;
-    static constexpr int item = 1;
-    static long long get(const u8 *p) {{ return {mma_types.S8.value.format(bits="*p")}; }}
-    static int round(long long x) {{ return (int)(u32)x; }}
-}}"""
 
 
 def _more_bits(x: Array) -> Array:
