@@ -107,7 +107,7 @@ class Backend(Protocol):
 
     ``kinds``: of targets that it serves. ``emulated``: what it measures says nothing about a device, and is never
     served. ``in_process``: kernels are functions of this process and its memory is theirs; otherwise there is a driver,
-    which :meth:`open` reaches.
+    which :meth:`open` reaches. What most backends do alike is done here.
     """
 
     name: str
@@ -141,9 +141,19 @@ class Backend(Protocol):
     def refusal(self, program: LaunchProgram, target: Target) -> str | None:
         """Why a kernel cannot run on a target, from its launches alone; ``None`` when it may. What it gives may have
         a ``reason``, a word to count by."""
+        return None
 
     def build(self, sources: Sequence[str], target: Target, cache: Path | None = None) -> Built:
-        """Compile one translation unit, through a cache. Raises ``CompileError``."""
+        """Compile one translation unit, through a cache.
+
+        Raises ``CompileError``, and ``Rejected`` where a kernel asks for more than the target has.
+        """
+        from tilewright.backends.cache import ArtifactCache
+        from tilewright.backends.toolchain import DEADLINE
+
+        toolchain = self.toolchain(target, ArtifactCache(cache))
+        done = toolchain.compile("\n".join(sources), (), DEADLINE)
+        return Built(done.path, done.sha256, toolchain.version, toolchain.flags, done.cached)
 
     def load(self, data: bytes, sha256: str | None = None) -> Library:
         """Load a library from its bytes, checking their hash. Raises ``LoadError``."""
@@ -169,12 +179,14 @@ class Backend(Protocol):
 
     def warnings(self, device: Device) -> list[str]:
         """Reasons to distrust times taken on a device."""
+        return []
 
     def peaks(self, task: Task, device: Device) -> Peaks:
         """What a device reaches at most on a task's elements."""
 
     def ceilings(self, task: Task) -> Peaks:
         """The same as stated, without a device."""
+        return NO_PEAKS
 
     def describe(self, target: Target, device: Device) -> Described:
         """What a device is, to others."""
@@ -194,6 +206,7 @@ class Backend(Protocol):
 
     def guard(self, context: Context) -> Guard | None:
         """What looks at a device around a batch; ``None`` where nothing can."""
+        return None
 
     def serves(self, target: Target, context: Context) -> bool:
         """Whether a context's device runs code for a target."""

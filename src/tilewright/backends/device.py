@@ -7,13 +7,10 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, cast
 
-from tilewright.backends import Backend, Built, Peaks
-from tilewright.backends.cache import ArtifactCache
+from tilewright.backends import Backend, Peaks
 from tilewright.backends.cores import affinity
-from tilewright.backends.driver import Context, Guard
 from tilewright.backends.launches import DeviceLibrary, checked_hash
 from tilewright.backends.limits import Refusal, refusal
 from tilewright.backends.locks import DeviceLock, Lockable
@@ -52,12 +49,6 @@ class DeviceBackend(Backend):
     def refusal(self, program: LaunchProgram, target: Target) -> Refusal | None:
         return refusal(program, target)
 
-    def build(self, sources: Sequence[str], target: Target, cache: Path | None = None) -> Built:
-        """Raises ``CompileError``, and ``Rejected`` where a kernel asks for more than the target has."""
-        toolchain = self.toolchain(target, ArtifactCache(cache))
-        done = toolchain.compile("\n".join(sources), (), 60.0)
-        return Built(done.path, done.sha256, toolchain.version, toolchain.flags, done.cached)
-
     def load(self, data: bytes, sha256: str | None = None) -> DeviceLibrary:
         checked_hash(data, sha256)
         return DeviceLibrary(data, sha256, self.symbols(data), lambda: self.open(0))
@@ -75,9 +66,6 @@ class DeviceBackend(Backend):
         self, device: Device, on_wait: Callable[[str], None], stop: threading.Event | None = None
     ) -> AbstractContextManager[object]:
         return DeviceLock(cast(Lockable, device), on_wait=lambda holder: on_wait(str(holder)), stop=stop)
-
-    def warnings(self, device: Device) -> list[str]:
-        return []
 
     def peaks(self, task: Task, device: Device) -> Peaks:
         return self.ceilings(task)
@@ -99,9 +87,6 @@ class DeviceBackend(Backend):
             "cores": [], "device": self.number(device.name), "cache_state": "cold", "memory": 0, "rotate_bytes": 0,
             "confinable": self.confinable,
         }  # fmt: skip
-
-    def guard(self, context: Context) -> Guard | None:
-        return None
 
     def number(self, device: str) -> int:
         """The number of a device by its name (``cuda:0``). Raises ``UsageError``."""

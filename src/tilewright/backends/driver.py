@@ -1,5 +1,7 @@
 """What a driver of devices does for Tilewright: memory, modules, launches, events. One small protocol, several drivers.
 
+What not every device has, the protocol does in its place: no capture, no launches from C, no tensor maps, no clocks.
+
 Addresses are device addresses (integers), sizes bytes, times seconds. Work is queued on the caller's current
 stream, or the one that is named; it runs in order.
 """
@@ -116,6 +118,7 @@ class Function(Protocol):
 
     def native(self) -> NativeLaunch | None:
         """How code in C launches it, which it may once it was launched here; ``None`` where that cannot."""
+        return None
 
     def launch(
         self, grid: Size, block: Size, shared: int, arguments: Arguments, stream: Any = None, early: bool = False
@@ -171,7 +174,8 @@ class Context(Protocol):
         """Queue a copy within the device."""
 
     def tensor_map(self, shape: BoxShape, address: int) -> bytes:
-        """What the copy engine takes for a tensor at an address. Raises ``LaunchError`` where it cannot."""
+        """What the copy engine takes for a tensor at an address. Raises ``LaunchError`` where it cannot, as here."""
+        return no_tensor_map(shape, address)
 
     def load(self, code: bytes) -> Module:
         """Load what the backend's toolchain made. Raises ``LoadError``."""
@@ -179,6 +183,7 @@ class Context(Protocol):
     def capture(self, work: Callable[[], None]) -> Graph | None:
         """What ``work`` queues on the current stream, which is not done now. Its kernels have been launched before.
         ``None``, and ``work`` is not called, where the driver captures nothing."""
+        return None
 
     def event(self) -> Event: ...
 
@@ -193,6 +198,7 @@ class Context(Protocol):
 
     def clocks(self) -> Mapping[str, float]:
         """Present clocks (Hz), temperature (degrees Celsius) and power (W), as far as the system tells."""
+        return {}
 
 
 class Guard(Protocol):

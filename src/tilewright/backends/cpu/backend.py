@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any
 
-from tilewright.backends import NO_PEAKS, Built, Described, Peaks, Report
+from tilewright.backends import Backend, Described, Peaks, Report
 from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.cores import affinity, available_cores, format_cores, parse_cores
 from tilewright.backends.cpu import targets
-from tilewright.backends.cpu.build import CpuToolchain, build_library
+from tilewright.backends.cpu.build import CpuToolchain
 from tilewright.backends.cpu.compiler import find_compiler
 from tilewright.backends.cpu.device import CpuDevice, cpu_class, describe_machine, parse_device
 from tilewright.backends.cpu.loader import LoadedLibrary, load_bytes
 from tilewright.backends.cpu.noise import noise_warnings
 from tilewright.backends.driver import Context
 from tilewright.backends.locks import DeviceLock
-from tilewright.core import Device, LaunchProgram, Target, Task, TilewrightError, UsageError
+from tilewright.core import Device, Target, Task, TilewrightError, UsageError
 from tilewright.units import counted
 
 ARCHS = ("x86_64", "aarch64")
@@ -27,8 +26,11 @@ PEAK_SECONDS = 0.04
 """For which the peak is sampled, at least; bandwidths for parts of it."""
 
 
-class CpuBackend:
-    """Compiles C++ with the system's compiler; kernels run on this process's threads."""
+class CpuBackend(Backend):
+    """Compiles C++ with the system's compiler; kernels run on this process's threads.
+
+    Nothing but the compiler refuses a kernel, and no guard looks at a CPU: its noise is told of when a run starts.
+    """
 
     name = "cpu"
     kinds: tuple[str, ...] = ("cpu",)
@@ -58,14 +60,6 @@ class CpuBackend:
             except (TilewrightError, OSError):
                 continue
         return found
-
-    def refusal(self, program: LaunchProgram, target: Target) -> None:
-        """Nothing shows before a kernel is compiled."""
-
-    def build(self, sources: Sequence[str], target: Target, cache: Path | None = None) -> Built:
-        compiler = find_compiler(target.arch)
-        path, sha256, cached = build_library(sources, target, compiler, ArtifactCache(cache))
-        return Built(path, sha256, compiler.version, targets.flags(target, compiler.family), cached)
 
     def load(self, data: bytes, sha256: str | None = None) -> LoadedLibrary:
         return load_bytes(data, sha256)
@@ -104,9 +98,6 @@ class CpuBackend:
                 probe.caches(task.target, PEAK_SECONDS / 5),
             )
 
-    def ceilings(self, task: Task) -> Peaks:
-        return NO_PEAKS
-
     def describe(self, target: Target, device: Device) -> Described:
         cores = len(self._cores(device))
         return Described(
@@ -128,9 +119,6 @@ class CpuBackend:
 
     def open(self, index: int, driver: str | None = None) -> Context:
         raise UsageError("a CPU has no driver", "Load the kernel")
-
-    def guard(self, context: Context) -> None:
-        """None: a CPU's noise is told of when a run starts."""
 
     def serves(self, target: Target, context: Context) -> bool:
         return self.runs_here(target)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pkgutil import resolve_name
 from typing import Any, cast
@@ -22,11 +22,9 @@ from tilewright.backends.driver import (
     Context,
     Driver,
     Function,
-    Graph,
     LaunchError,
     LoadError,
     Module,
-    NativeLaunch,
     NoDriver,
     NotInstalled,
     Size,
@@ -117,7 +115,7 @@ def import_problem(package: str, error: ImportError, hint: str) -> NoDriver:
     return NoDriver(f"{package} does not import: {text[:200]}", hint)
 
 
-class CudaContext(ABC):
+class CudaContext(Context):
     """One device, by its primary context: the one that other libraries use too."""
 
     limits: Pairs
@@ -187,9 +185,6 @@ class CudaContext(ABC):
                 self._blocker = self.load(_blocker_for(self.model, self.limits)).function(BLOCKER)
         self._blocker.launch((1, 1, 1), (1, 1, 1), 0, arguments)
 
-    def capture(self, work: Callable[[], None]) -> Graph | None:
-        return None
-
     def clocks(self) -> Mapping[str, float]:
         return nvml.clocks(self.bus_id)
 
@@ -213,7 +208,7 @@ def relaxed() -> Iterator[None]:
         exchange(ctypes.byref(mode))
 
 
-class CudaFunction(ABC):
+class CudaFunction(Function):
     """A kernel."""
 
     def __init__(self, context: CudaContext, handle: Any, symbol: str) -> None:
@@ -238,9 +233,6 @@ class CudaFunction(ABC):
                 context.leave(before)
         except context.errors as e:
             raise context.named(e, self._doing) from None
-
-    def native(self) -> NativeLaunch | None:
-        return None
 
     @abstractmethod
     def _allow(self, shared: int) -> None:

@@ -14,7 +14,7 @@ import struct
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy.typing as npt
@@ -26,6 +26,7 @@ from tilewright.backends.cuda import archs
 from tilewright.backends.driver import (
     NATIVE,
     BoxShape,
+    Context,
     DeviceError,
     LaunchError,
     LoadError,
@@ -70,7 +71,7 @@ _DECLARED = structures(RUNTIME / "library.cpp")
 _Device, _Kernel = _DECLARED["Device"], _DECLARED["Kernel"]
 
 
-class EmulatorContext:
+class EmulatorContext(Context):
     """The emulated device in this process. Work is done when it is queued."""
 
     index = 0
@@ -213,11 +214,11 @@ class EmulatorContext:
     def event(self) -> EmulatorEvent:
         return EmulatorEvent()
 
-    def elapsed(self, start: EmulatorEvent, stop: EmulatorEvent) -> float:
+    def elapsed(self, start: Any, stop: Any) -> float:
         self.check()
         if start.time is None or stop.time is None:
             raise DeviceError("an event was not recorded", False)
-        return stop.time - start.time
+        return float(stop.time - start.time)
 
     def synchronize(self) -> None:
         self.check()
@@ -225,9 +226,6 @@ class EmulatorContext:
     def busy(self, seconds: float) -> None:
         # Nothing queues up: launches are over when they return.
         self.check()
-
-    def clocks(self) -> Mapping[str, float]:
-        return {}
 
     def memory_table(self) -> list[tuple[int, int]]:
         """Address and size of every allocation."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,14 +12,14 @@ import numpy.typing as npt
 
 from tilewright.backends.arguments import Arguments, Parameters
 from tilewright.backends.driver import (
+    Context,
     DeviceError,
+    Function,
     LaunchError,
     LoadError,
-    NativeLaunch,
     OutOfMemory,
     Size,
     contiguous,
-    no_tensor_map,
 )
 from tilewright.backends.opencl import devices
 from tilewright.backends.opencl.code import unpacked
@@ -32,7 +32,7 @@ _NO_MEMORY = (-4, -5, -6)  # CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_OUT_OF_RESOURC
 _LOST = (-2, -14)  # CL_DEVICE_NOT_AVAILABLE, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST
 
 
-class OpenClContext:
+class OpenClContext(Context):
     """One device; or, with a ``context`` of pyopencl's, one on which another library works already."""
 
     def __init__(self, device: devices.OpenClDevice, context: Any = None) -> None:
@@ -119,8 +119,6 @@ class OpenClContext:
             with self.guarded("copying memory"):
                 self._cl.enqueue_copy(self.queue(stream), self.at(to, size), self.at(source, size), is_blocking=False)
 
-    tensor_map = staticmethod(no_tensor_map)
-
     def load(self, code: bytes) -> OpenClModule:
         binary = unpacked(code, self.device.version)
         try:
@@ -130,9 +128,6 @@ class OpenClContext:
                 f"the driver refuses the code: {' '.join(str(e).split())[:200]}", "Build it again"
             ) from None
         return OpenClModule(self, program)
-
-    def capture(self, work: Callable[[], None]) -> None:
-        return None
 
     def event(self) -> OpenClEvent:
         return OpenClEvent(self)
@@ -161,9 +156,6 @@ class OpenClContext:
         if gate is not None:
             self._queue.flush()
             gate.set_status(self._cl.command_execution_status.COMPLETE)
-
-    def clocks(self) -> Mapping[str, float]:
-        return {}
 
 
 class OpenClEvent:
@@ -198,7 +190,7 @@ class OpenClModule:
         self._program = None
 
 
-class OpenClFunction:
+class OpenClFunction(Function):
     """A kernel. Its arguments are its state: one launch at a time sets them."""
 
     def __init__(self, context: OpenClContext, kernel: Any, symbol: str) -> None:
@@ -208,9 +200,6 @@ class OpenClFunction:
         self._symbol = symbol
         self._set: Any = None
         self._lock = ForkLock()
-
-    def native(self) -> NativeLaunch | None:
-        return None
 
     def launch(
         self, grid: Size, block: Size, shared: int, arguments: Arguments, stream: Any = None, early: bool = False
