@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.backends.confine import kill_group, scratch
-from tilewright.backends.driver import box_shape
+from tilewright.backends.driver import LaunchError, Prepared, prepare
 from tilewright.backends.emulator.build import EmulatedKernel, with_lines
 from tilewright.backends.emulator.report import Bug, Report, line_of_code, parse_runtime, parse_sanitizers
 from tilewright.backends.emulator.tensor_map import tensor_map_bytes
-from tilewright.core import Launch, LaunchProgram, TilewrightError, UsageError, evaluate
+from tilewright.core import LaunchProgram, TilewrightError, UsageError, evaluate
 
 Array = NDArray[Any]
 
@@ -103,32 +103,27 @@ def _job(
             raise UsageError(f"{zero} bytes to clear in a workspace of {size}")
         if size:
             lines.append(f"workspace {size} {zero}")
-        lines += [_launch_line(x, launch, tensors, bool(size)) for x in program.launches]
+        prepared = [prepare(x, tensors, launch) for x in program.launches]
     except KeyError as e:
         raise UsageError(f"the launch argument {e.args[0]!r} has no value") from None
+    except LaunchError as e:
+        raise UsageError(e.message, e.hint) from None
+    lines += [_launch_line(x.symbol, made) for x, made in zip(program.launches, prepared, strict=True)]
     return "\n".join(lines) + "\n"
 
 
-def _launch_line(x: Launch, launch: Mapping[str, int], tensors: int, workspace: bool) -> str:
-    grid = [evaluate(e, launch) for e in x.grid]
-    shape = [*grid, *[1] * (3 - len(grid)), *x.block, *[1] * (3 - len(x.block)), evaluate(x.shared, launch)]
-    if min(shape) < 0 or max(shape) >= 1 << 32 or not x.grid or not x.block:
-        raise UsageError(f"{x.symbol}: impossible grid, block or shared memory {shape}")
-    parameters = x.listed(tensors)
-    words = [x.symbol, *map(str, shape), str(int(x.early)), str(len(parameters))]
-    for kind, value in parameters:
-        if kind == "tensor":
-            number: Any = int(value)
-        elif kind in {"workspace", "int32", "int64"}:
-            number = evaluate(value, launch)
-        elif kind in {"float32", "float64"}:
-            number = repr(float(launch[value] if isinstance(value, str) else value))
-        elif kind == "tensor_map":
-            of, where = value["of"]
-            number = f"{of} {evaluate(where, launch)} {tensor_map_bytes(box_shape(value, launch), 0).hex()}"
+def _launch_line(symbol: str, made: Prepared) -> str:
+    shape = [*made.grid, *made.block, made.shared]
+    if min(shape) < 0 or max(shape) >= 1 << 32:
+        raise UsageError(f"{symbol}: impossible grid, block or shared memory {shape}")
+    parameters = made.arguments.parameters
+    words = [symbol, *map(str, shape), str(int(made.early)), str(len(parameters))]
+    where = {i: f"tensor {n}" for i, n in made.tensors} | {i: f"workspace {n}" for i, n in made.scratch}
+    for i, (kind, value) in enumerate(parameters):
+        if kind == "tensor_map":
+            words.append(f"{kind} {where[i]} {tensor_map_bytes(made.maps[i], 0).hex()}")
         else:
-            raise UsageError(f"{x.symbol}: unknown kind of parameter {kind!r}")
-        words += [kind, str(number)]
+            words.append(where.get(i, f"{kind} {value!r}"))
     return "launch " + " ".join(words)
 
 
