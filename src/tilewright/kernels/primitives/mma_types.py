@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tilewright.kernels.expression.numerics import decode, encode
+from tilewright.kernels.expression.numerics import decode, encode, round_tf32
 from tilewright.kernels.primitives import mma
-from tilewright.kernels.primitives.convert import from_bf16, rounded, to_bf16, truncated
+from tilewright.kernels.primitives.convert import truncated
 from tilewright.kernels.primitives.mma import Format
 from tilewright.kernels.primitives.primitive import Array, Conformance, Primitive, floats, words
 
@@ -104,10 +104,14 @@ class Operands:
         return 8 * self.format.per_word
 
 
+def _format(per_word: int, dtype: str) -> Format:
+    """A type of reals that NumPy lacks."""
+    return Format(per_word, lambda x: encode(x, dtype), lambda bits: decode(bits, dtype).astype(np.float64))
+
+
 def _float8(name: str, dtype: str, value: str, special: list[int], before: str = "") -> Operands:
-    fmt = Format(4, lambda x: encode(x, dtype), lambda bits: decode(bits, dtype).astype(np.float64))
     what, sums = f"8-bit reals ({name})", "float sums of about 14 bits"
-    return Operands(name, what, fmt, value, np.array(special, np.uint8), before, sums)
+    return Operands(name, what, _format(4, dtype), value, np.array(special, np.uint8), before, sums)
 
 
 def _dense(x: Array) -> Array:
@@ -129,7 +133,7 @@ F16 = Operands(
 )  # fmt: skip
 BF16 = Operands(
     "bf16", "bfloat16 operands",
-    Format(2, lambda x: to_bf16(_dense(x)), lambda bits: from_bf16(bits).astype(np.float64)),
+    _format(2, "bfloat16"),
     "to_float(bf16{{{bits}}})",
     np.array(
         [0x7F80, 0xFF80, 0x7FC0, 0x8000, 0x0001, 0x8001, 0x007F, 0x0080,
@@ -139,7 +143,7 @@ BF16 = Operands(
 # PTX leaves open what the low 13 bits of an operand do; the hardware does not look at them.
 TF32 = Operands(
     "tf32", "TF32 operands (floats, whose low 13 bits are ignored)",
-    Format(1, lambda x: rounded(_dense(x)).view(np.uint32), _tf32),
+    Format(1, lambda x: _dense(round_tf32(x)).view(np.uint32), _tf32),
     "bits_float({bits} & 0xffffe000u)",
     np.array(
         [0x7F800000, 0xFF800000, 0x7FC00000, 0x80000000, 0x00002000, 0x80002000, 0x007FE000, 0x00800000,
