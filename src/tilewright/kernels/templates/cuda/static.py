@@ -79,6 +79,17 @@ def blocks_per_sm(target: Target, threads: int, registers: int, shared_bytes: in
     )
 
 
+def occupied(target: Target, blocks: int, threads: int, registers: int, shared_bytes: int) -> dict[str, float]:
+    """How so many blocks fill the multiprocessors, by the names of :data:`STATIC`."""
+    resident = max(1, blocks_per_sm(target, threads, registers, shared_bytes))
+    waves = blocks / (resident * limit(target, "sms"))
+    return {
+        "shared_bytes": shared_bytes, "threads": threads, "blocks_per_sm": resident,
+        "occupancy": resident * threads / limit(target, "threads_per_sm"), "waves": waves,
+        "wave_efficiency": waves / ceil(waves),
+    }  # fmt: skip
+
+
 def element_bytes(c: CudaContraction, side: str) -> int:
     """Bytes that one value of a side takes in global memory."""
     plain = operand(c, side).plain
@@ -118,18 +129,11 @@ class StaticFeatures:
 
     def numbers(self, kernel: Kernel) -> dict[str, float]:
         """All numbers of :data:`STATIC`, in that order."""
-        target, main, (blocks, global_bytes) = self.target, main_of(kernel), self.work(self)
-        resident = max(1, blocks_per_sm(target, main.threads, self.registers, main.shared))
-        waves = blocks / (resident * limit(target, "sms"))
+        main, (blocks, global_bytes) = main_of(kernel), self.work(self)
         known = {
             **vars(self),
-            "shared_bytes": main.shared,
-            "threads": main.threads,
+            **occupied(self.target, blocks, main.threads, self.registers, main.shared),
             "min_blocks": main.min_blocks,
-            "blocks_per_sm": resident,
-            "occupancy": resident * main.threads / limit(target, "threads_per_sm"),
-            "waves": waves,
-            "wave_efficiency": waves / ceil(waves),
             "global_bytes": global_bytes,
         }
         return {name: float(known[name]) for name in STATIC}

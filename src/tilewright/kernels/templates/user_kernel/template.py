@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache, partial
-from math import ceil, nan, prod
+from math import nan, prod
 from typing import Any
 
 from tilewright.core import Candidate, Schedule, Task, Value
@@ -61,10 +61,14 @@ class UserTemplate:
     def static(self, task: Task, schedule: Schedule) -> Mapping[str, float]:
         if self.kernel.kind != "cuda":
             return {}
-        from tilewright.kernels.templates.cuda.static import STATIC
+        from tilewright.kernels.templates.cuda.static import STATIC, occupied
 
         self.space(task).check(schedule)
-        known = _resources(self.bind(task, schedule.values), task, schedule.values)
+        bound = self.bind(task, schedule.values)
+        names = bound.names(schedule.values)
+        blocks, threads = (prod(e.whole(names) for e in sides) for sides in (bound.grid, bound.block))
+        shared = bound.shared.whole(names) if bound.shared else 0
+        known = occupied(task.target, blocks, threads, 1, shared)  # registers are not known: as if they never ran out
         return {name: float(known.get(name, nan)) for name in STATIC}  # not a number: not known
 
     def lower(self, candidate: Candidate) -> LoweredKernel:
@@ -145,24 +149,3 @@ def _plain_nests(program: Program) -> tuple[LoopNest, ...]:
             LoopNest(s.name, s.ranges, loops, tuple(accesses), flops_per_point=flops, itemsize=ITEMSIZE[s.dtype])
         )
     return tuple(nests)
-
-
-def _resources(bound: Binding, task: Task, values: Mapping[str, Value]) -> dict[str, float]:
-    names = bound.names(values)
-    limit = task.target.limit
-    threads = prod(e.whole(names) for e in bound.block)
-    blocks = prod(e.whole(names) for e in bound.grid)
-    shared = bound.shared.whole(names) if bound.shared else 0
-    resident = max(
-        1,
-        min(
-            int(limit["blocks_per_sm"]), int(limit["threads_per_sm"]) // threads,
-            int(limit["shared_per_sm"]) // (shared + int(limit["shared_reserved"])),
-        ),
-    )  # fmt: skip
-    waves = blocks / (resident * int(limit["sms"]))
-    return {
-        "threads": threads, "shared_bytes": shared, "blocks_per_sm": resident,
-        "occupancy": resident * threads / int(limit["threads_per_sm"]), "waves": waves,
-        "wave_efficiency": waves / ceil(waves),
-    }  # fmt: skip
