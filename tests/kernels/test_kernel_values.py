@@ -10,6 +10,7 @@ from cuda_attention_programs import GROUPS
 from grouped_programs import PROGRAMS as EXPERTS
 from map_programs import PROGRAMS as MAPS
 from neighbour_programs import PROGRAMS as NEIGHBOURS
+from partition_programs import PROGRAMS as PARTITIONS
 from recurrence_programs import PROGRAMS as RECURRENCES
 from recurrent_programs import PROGRAMS as RECURRENT
 from row_programs import ROWS
@@ -19,10 +20,11 @@ from winograd_programs import WINOGRAD
 
 from tilewright.kernels.codegen.emitter import Emitter, Scope
 from tilewright.kernels.codegen.writer import Writer
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.kernel import Array, CpuStatic, Emitted, Kernel, Workspace, entry
 from tilewright.kernels.loopnest import Loop, LoopNest
+from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import TEMPLATES
-from tilewright.kernels.templates.planned import PlannedTemplate
 from tilewright.launch import Launch, evaluate
 from tilewright.testing import programs
 from tilewright.testing.contractions import CONTRACTIONS
@@ -48,16 +50,30 @@ class TestKernelsAreValues(KernelContract):
     programs = FEW
 
 
+class TestPartitionsAreValues(KernelContract):
+    templates = ("cpu_partition",)
+    programs = PARTITIONS
+
+
 class TestGenericKernelsAreValues(KernelContract):
     templates = ("cpu_generic",)
     programs = programs.PROGRAMS
 
 
-ON_GPUS = {**programs.PROGRAMS, "halves": CONTRACTIONS["halves"], "groups": GROUPS["shared"]}
+def channels_first() -> Program:
+    """A convolution whose weights and images are rearranged first."""
+    sizes = {"n": 1, "ci": 16, "h": 7, "w": 9, "co": 24, "kh": 3, "kw": 3, "dtype": "bfloat16"}
+    return Program.loads(get_operator("conv2d").workload(**sizes).program)
+
+
+ON_GPUS = {
+    **programs.PROGRAMS, "halves": CONTRACTIONS["halves"], "groups": GROUPS["shared"], "channels_first": channels_first,
+    **{name: PARTITIONS[name] for name in ("mlp", "weighted", "product_and_norm")},
+}  # fmt: skip
 
 
 class TestGpuKernelsAreValues(KernelContract):
-    templates = tuple(n for n, t in TEMPLATES.items() if "cuda" in t.kinds and isinstance(t, PlannedTemplate))
+    templates = tuple(n for n, t in TEMPLATES.items() if "cuda" in t.kinds)
     programs = ON_GPUS
     architecture = "sm_90a"
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import random
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 from attention_programs import PROGRAMS as ATTENTION
@@ -23,17 +27,33 @@ from tilewright.backends import get_backend
 from tilewright.backends.cpu import loader
 from tilewright.backends.cpu.targets import parse_target
 from tilewright.backends.cuda.archs import target as cuda_target
-from tilewright.core import Candidate, IllegalSchedule, evaluate
-from tilewright.kernels import nn, te
+from tilewright.core import Candidate, IllegalSchedule, Launch, Task, evaluate
+from tilewright.kernels import nn, te, templates
 from tilewright.kernels.codegen.integers import named
 from tilewright.kernels.codegen.prelude import prelude
+from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.program import Program
+from tilewright.kernels.kernel import Array, CpuStatic, Opaque, Workspace
+from tilewright.kernels.loopnest import LoopNest
+from tilewright.kernels.operators import get_operator
 from tilewright.kernels.rewrite.split import cropped
 from tilewright.kernels.templates import TEMPLATES, computing, get_template
+from tilewright.kernels.templates.base import Template
+from tilewright.kernels.templates.cuda.launches import GlobalFunction
+from tilewright.kernels.templates.partition.cuda import GpuParts, Placed
 from tilewright.kernels.templates.partition.memory import intermediates
+from tilewright.kernels.templates.partition.parts import CpuParts
 from tilewright.kernels.templates.partition.segments import EXCLUDED, cuts, in_order, segment_program
 from tilewright.kernels.templates.partition.space import CUT
-from tilewright.kernels.templates.partition.template import CPU_PARTITION, CUDA_PARTITION
+from tilewright.kernels.templates.partition.template import (
+    CPU_PARTITION,
+    CUDA_PARTITION,
+    CUDA_RELAID,
+    CpuPartition,
+    CudaPartition,
+    kernel_of_parts,
+)
+from tilewright.kernels.templates.planned import KernelTemplate
 from tilewright.testing import programs
 from tilewright.testing.cuda_template import CudaTemplateContract
 from tilewright.testing.kernels import check, launch_values, random_arrays, task_of
@@ -302,3 +322,105 @@ def test_norms_after_products_are_segments() -> None:
     x, w = te.input("x", (16, 24)), te.input("w", (24, 16))
     program = te.program(layer_norm_of(product(x, w)))[0]
     assert len(found(program)[0]) == 2
+
+
+# --------------------------------------------------------------------------- the kernel as a value
+
+
+class Plain:
+    """What every template promises, and nothing else that a built-in one has: a plug-in's."""
+
+    def __init__(self, template: Template) -> None:
+        self.name, self.family, self.kinds = template.name, template.family, template.kinds
+        self.version = template.version
+        self.matches, self.space, self.default = template.matches, template.space, template.default
+        self.nests, self.static, self.lower = template.nests, template.static, template.lower
+
+
+@pytest.mark.parametrize(("partition", "threads"), [(CPU_PARTITION, 1), (CPU_PARTITION, 3), (CUDA_PARTITION, 1)])
+@pytest.mark.parametrize("name", ["mlp", "residual_norm", "product_and_norm", "weighted"])
+def test_segments_of_templates_that_build_no_kernels_are_the_same(
+    name: str, partition: CpuPartition | CudaPartition, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, target = PROGRAMS[name](), portable_target(partition, threads)
+    task, label = task_of(program, target), task_of(program, target, "plain")
+    plain_templates = {t.name: Plain(t) for t in TEMPLATES.values()}
+    schedules = [partition.default(task), *(partition.space(task).sample(random.Random(n)) for n in range(3))]
+    kernels = [partition.kernel(task, s) for s in schedules]
+    monkeypatch.setattr(templates, "get_template", plain_templates.__getitem__)
+    assert not any(isinstance(m.template, KernelTemplate) for s in schedules for m in partition.members(label, s))
+    for s, kernel in zip(schedules, kernels, strict=True):
+        plain = partition.kernel(label, s)
+        assert (repr(plain.nests), plain.numbers) == (repr(kernel.nests), kernel.numbers)
+        if partition is CPU_PARTITION:
+            assert plain.lower("tw") == kernel.lower("tw")
+        else:  # texts of a plug-in are not taken apart: launches that could be one remain several
+            assert {x.symbol for x in plain.program("tw").launches} >= {x.symbol for x in kernel.program("tw").launches}
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_another_kernel_of_a_segment_is_another_text_and_has_other_features(name: str, threads: int) -> None:
+    """Its loops, static features, arguments, memory and text are the whole's."""
+    task = task_of(PROGRAMS[name](), portable_target(TEMPLATE, threads))
+    kernel = TEMPLATE.kernel(task, TEMPLATE.default(task))
+    text = kernel.text
+    assert isinstance(text, CpuParts)
+    assert kernel.static is text
+    for n, (m, k) in enumerate(text.parts):
+        static, memory = replace(CpuStatic(), prefetch=1 << 20), Workspace((Array("planted", "char", 1 << 20),))
+        changes: dict[str, Any] = {
+            "launches": (Launch("_planted", ("PLANTED",)),), "static": static, "workspace": memory, "align": 1 << 10,
+            "text": Opaque((LoopNest("planted", {}, (), ()),), lambda _, symbol: f"text of {symbol}"),
+        }  # fmt: skip
+        planted = replace(k, **changes)
+        whole = replace(text, parts=(*text.parts[:n], (m, planted), *text.parts[n + 1 :]))
+        changed = kernel_of_parts(whole)
+        program = changed.program("tw")
+        assert f"{m.prefix}planted" in [nest.name for nest in changed.nests]
+        assert changed.numbers["prefetch"] > kernel.numbers["prefetch"]
+        assert f"{m.prefix}PLANTED" in changed.arguments
+        assert f"code=tw_p{n}_planted(t,args+" in changed.lower("tw").source
+        assert f"text of tw_p{n}" in changed.lower("tw").source
+        assert evaluate(program.workspace, dict.fromkeys(changed.arguments, 1)) >= 1 << 20
+        assert program.align == 1 << 10
+
+
+@pytest.mark.parametrize("name", [*ON_A_GPU, "convolved"])
+def test_launches_of_a_gpu_stay_within_the_workspace_and_beside_what_is_passed_on(name: str) -> None:
+    task = task_of(PROGRAMS[name](), portable_target(CUDA_PARTITION))
+    for seed in range(6):
+        schedule = CUDA_PARTITION.space(task).sample(random.Random(seed))
+        kernel, names = CUDA_PARTITION.kernel(task, schedule), {k: int(v) for k, v in schedule.launch}
+        whole, size = kernel.text, evaluate(kernel.program("tw").workspace, names)
+        assert isinstance(whole, GpuParts)
+        for n in whole.called:
+            m, k = whole.parts[n]
+            own = evaluate(m.of(k.workspace.bytes), names)
+            assert whole.scratch + own <= size
+            passed = [(whole.places[x], x) for x in (*m.segment.reads, m.segment.result)]
+            for (kind, at), tensor in passed:
+                if kind == "workspace":
+                    t = whole.program.tensors[tensor]
+                    assert evaluate(at, names) + t.size * ITEMSIZE[t.dtype] <= whole.scratch
+
+
+def test_launches_that_are_one_have_blocks_of_one_size_and_no_arguments() -> None:
+    sizes = {"n": 1, "ci": 16, "h": 7, "w": 9, "co": 24, "kh": 3, "kw": 3, "dtype": "bfloat16"}
+    task = Task(get_operator("conv2d").workload(**sizes), cuda_target("sm_80"))
+    kernel = CUDA_RELAID.kernel(task, CUDA_RELAID.default(task))
+    joined, *others = kernel.launches
+    assert isinstance(joined, Placed)
+    functions = [x for _, x in joined.parts if isinstance(x, GlobalFunction)]
+    assert len(functions) == 2
+    changes: tuple[dict[str, Any], ...] = (
+        {"threads": 2 * functions[0].threads}, {"arguments": ("PLANTED",)}, {"cluster": 2}, {"blocks_y": 2},
+    )  # fmt: skip
+    for change in changes:
+        with pytest.raises(ValueError, match="other blocks or arguments are not one launch"):
+            replace(joined, parts=((0, replace(functions[0], **change)), (1, functions[1])))
+    threads = 2 * functions[0].threads
+    both = replace(joined, parts=tuple((n, replace(f, threads=threads)) for n, f in enumerate(functions)))
+    changed = replace(kernel, launches=(both, *others))
+    assert changed.program("tw").launches[0].block == (threads, 1, 1)
+    assert f"TW_KERNEL({threads}, 1) void tw{both.symbol}(" in changed.lower("tw").source

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
 from partition_programs import chain, layer_norm_of, mlp, product, product_and_norm, softmax_of, transposed_scores
 
 from tilewright.backends import get_backend
-from tilewright.core import Candidate, Target, Task
+from tilewright.core import Candidate, Schedule, Target, Task
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
+from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.reference import evaluate
+from tilewright.kernels.templates.base import Template
 from tilewright.kernels.templates.partition.space import CUT
 from tilewright.kernels.templates.partition.strips import moved, number, of_rows
 from tilewright.kernels.templates.partition.template import CPU_PARTITION
+from tilewright.kernels.templates.planned import KernelTemplate
 from tilewright.testing.kernels import check, compile_kernels, launch_values, random_arrays, run_outputs, task_of
 from tilewright.testing.schedules import covering
+from tilewright.testing.template import KernelContract
 
 
 def gated(m: int = 256, n: int = 20, k: int = 9) -> Program:
@@ -61,6 +65,24 @@ def small(threads: int = 1) -> Target:
     """This machine with a second cache so small that what is handed on does not fit."""
     (target, *_) = get_backend("cpu").targets(threads)
     return replace(target, l2_bytes=12 << 10, l3_bytes=1 << 20)
+
+
+class TestKernelsOfStripsAreValues(KernelContract):
+    templates = ("cpu_partition",)
+    programs = INDEPENDENT
+
+    def portable(self, pair: tuple[str, str], threads: int = 1) -> tuple[Template, Program, Task]:
+        program = self.programs[pair[1]]()
+        return CPU_PARTITION, program, task_of(program, small(threads), pair[1])
+
+    def _kernels(self, pair: tuple[str, str]) -> Iterator[tuple[KernelTemplate, Task, Schedule, Kernel]]:
+        yield from super()._kernels(pair)
+        _, _, task = self.portable(pair, threads=3)
+        labels, default = in_strips(task), CPU_PARTITION.default(task).values
+        assert labels
+        for label in labels:
+            schedule = CPU_PARTITION.space(task).schedule({**default, CUT: label})
+            yield CPU_PARTITION, task, schedule, CPU_PARTITION.kernel(task, schedule)
 
 
 def in_strips(task: Task) -> list[str]:

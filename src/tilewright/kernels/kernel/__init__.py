@@ -20,7 +20,7 @@ from tilewright.kernels.kernel.workspace import Array, Workspace
 from tilewright.kernels.loopnest import LoopNest, divided
 
 __all__ = [
-    "Array", "Built", "CpuStatic", "Emitted", "Kernel", "Launched", "LoweredKernel", "Opaque", "Workspace", "entry",
+    "Array", "CpuStatic", "Emitted", "Kernel", "Launched", "LoweredKernel", "Opaque", "Workspace", "entry",
 ]  # fmt: skip
 
 
@@ -42,24 +42,6 @@ class LoweredKernel:
 def entry(program: Program, *arguments: str, tasks: bool = False) -> tuple[Launch]:
     """The launch of a CPU kernel: ``arguments``, the number of ``tasks``, and the sizes that calls choose."""
     return (Launch("", (*arguments, *(("tasks",) if tasks else ()), *program.size_arguments)),)
-
-
-class Built(Protocol):
-    """What a template builds of a schedule."""
-
-    @property
-    def nests(self) -> tuple[LoopNest, ...]:
-        """The loops of each part of the kernel, for features and the roofline."""
-        ...
-
-    @property
-    def numbers(self) -> Mapping[str, float]:
-        """The static features by name."""
-        ...
-
-    def lower(self, symbol: str) -> LoweredKernel:
-        """The source and how to call it."""
-        ...
 
 
 class Launched(Protocol):
@@ -137,18 +119,18 @@ class Opaque:
 @dataclass(frozen=True, kw_only=True)
 class Kernel:
     """One kernel of a CPU or a GPU. Symbols of ``launches`` and of ``prepack`` are what follows the kernel's own; the
-    other fields of a launch program are :class:`~tilewright.core.LaunchProgram`'s. Those that features do not need may
+    other fields of a launch program are :class:`~tilewright.core.LaunchProgram`'s. All but text and static features may
     be given as functions: a search asks for the features of far more schedules than it lowers."""
 
     text: Text
     static: Static
-    launches: tuple[Launched, ...]
+    launches: Deferred[tuple[Launched, ...]] = Deferred(())  # noqa: RUF009
     workspace: Deferred[Workspace] = Deferred(Workspace())  # noqa: RUF009
-    zero_fill: IntExpr = 0
-    align: int = 1
+    zero_fill: Deferred[IntExpr] = Deferred(0)  # noqa: RUF009
+    align: Deferred[int] = Deferred(1)  # noqa: RUF009
     prepack: Deferred[tuple[Prepack, ...]] = Deferred(())  # noqa: RUF009
-    rounding: float = 1.0
-    alone: bool = False
+    rounding: Deferred[float] = Deferred(1.0)  # noqa: RUF009
+    alone: Deferred[bool] = Deferred(False)  # noqa: RUF009
 
     @property
     def nests(self) -> tuple[LoopNest, ...]:

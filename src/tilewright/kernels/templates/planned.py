@@ -7,14 +7,14 @@ plan), and the kernel of a plan as one value; checking, caching and refusing are
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
-from tilewright.core import EXACT, Candidate, IllegalSchedule, Schedule, Target, Task, Value
+from tilewright.core import EXACT, Candidate, IllegalSchedule, Launch, Schedule, Target, Task, Value, cached_property
 from tilewright.extent import Extent, greatest
 from tilewright.kernels.expression.program import Program
-from tilewright.kernels.kernel import Built, Kernel, LoweredKernel
+from tilewright.kernels.kernel import Kernel, LoweredKernel, Workspace
 from tilewright.kernels.loopnest import LoopNest
 from tilewright.kernels.templates.base import Template
 from tilewright.search_space import SearchSpace
@@ -25,8 +25,36 @@ Values = Mapping[str, Value]
 """The decisions of a schedule."""
 
 
+class KernelTemplate:
+    """What templates share that build a :class:`~tilewright.kernels.kernel.Kernel`: its functions are what callers ask
+    for."""
+
+    _latest: tuple[Task, Schedule, Kernel] | None = None
+
+    def nests(self, task: Task, schedule: Schedule) -> tuple[LoopNest, ...]:
+        return self.kernel(task, schedule).nests
+
+    def static(self, task: Task, schedule: Schedule) -> Mapping[str, float]:
+        return self.kernel(task, schedule).numbers
+
+    def lower(self, candidate: Candidate) -> LoweredKernel:
+        return self.kernel(candidate.task, candidate.schedule).lower(candidate.symbol)
+
+    def kernel(self, task: Task, schedule: Schedule) -> Kernel:
+        """The kernel of a schedule. Raises ``IllegalSchedule`` for a schedule that is not in the space."""
+        latest = self._latest  # features ask for the nests of a schedule, then for its static features
+        if latest is not None and latest[0] is task and latest[1] is schedule:
+            return latest[2]
+        built = self._built(task, schedule)
+        self._latest = task, schedule, built
+        return built
+
+    def _built(self, task: Task, schedule: Schedule) -> Kernel:
+        raise NotImplementedError
+
+
 @dataclass(eq=False)
-class PlannedTemplate(Generic[F, P]):
+class PlannedTemplate(KernelTemplate, Generic[F, P]):
     """A :class:`~.base.Template` by its functions: ``find`` gives an ``F``; that and a schedule give a plan ``P``.
 
     ``refusal``: what is said of a program that is not of its family, ``is not elementwise``. ``find``: what a program
@@ -61,7 +89,6 @@ class PlannedTemplate(Generic[F, P]):
     exact: Callable[[F], bool] = lambda _: True
     refine: Callable[[F, str], F] = lambda found, _: found
     last: Callable[[F, Target], bool] = lambda *_: False
-    _latest: tuple[Task, Schedule, Kernel] | None = field(default=None, init=False, repr=False)
 
     def matches(self, task: Task) -> bool:
         if task.target.kind not in self.kinds:
@@ -89,23 +116,8 @@ class PlannedTemplate(Generic[F, P]):
         program, precision = _of_greatest(_program(task)), task.workload.precision
         return _default(self, program, precision, task.target, self.version)
 
-    def nests(self, task: Task, schedule: Schedule) -> tuple[LoopNest, ...]:
-        return self.kernel(task, schedule).nests
-
-    def static(self, task: Task, schedule: Schedule) -> Mapping[str, float]:
-        return self.kernel(task, schedule).numbers
-
-    def lower(self, candidate: Candidate) -> LoweredKernel:
-        return self.kernel(candidate.task, candidate.schedule).lower(candidate.symbol)
-
-    def kernel(self, task: Task, schedule: Schedule) -> Kernel:
-        """The kernel of a schedule. Raises ``IllegalSchedule`` for a schedule that is not in the space."""
-        latest = self._latest  # features ask for the nests of a schedule, then for its static features
-        if latest is not None and latest[0] is task and latest[1] is schedule:
-            return latest[2]
-        built = self.build(self._plan(task, schedule), schedule.values, task.target)
-        self._latest = task, schedule, built
-        return built
+    def _built(self, task: Task, schedule: Schedule) -> Kernel:
+        return self.build(self._plan(task, schedule), schedule.values, task.target)
 
     def _plan(self, task: Task, schedule: Schedule) -> P:
         found, program = self._task(task), _program(task)
@@ -157,42 +169,50 @@ class PlannedTemplate(Generic[F, P]):
 
 
 @dataclass(frozen=True)
-class Described:
-    """A kernel whose loops, static features and text are functions of their own, which must agree."""
+class Told:
+    """What a template says of a candidate, as a kernel's text and static features: of one that builds no kernels."""
 
-    describe: Callable[[], tuple[LoopNest, ...]]
-    measure: Callable[[], Mapping[str, float]]
-    print: Callable[[str], LoweredKernel]
+    template: Template
+    candidate: Candidate
 
-    @property
-    def nests(self) -> tuple[LoopNest, ...]:
-        return self.describe()
+    def loops(self, kernel: Kernel) -> tuple[LoopNest, ...]:
+        return self.template.nests(self.candidate.task, self.candidate.schedule)
 
-    @property
-    def numbers(self) -> Mapping[str, float]:
-        return self.measure()
+    def numbers(self, kernel: Kernel) -> Mapping[str, float]:
+        return self.template.static(self.candidate.task, self.candidate.schedule)
 
-    def lower(self, symbol: str) -> LoweredKernel:
-        return self.print(symbol)
+    def source(self, kernel: Kernel, symbol: str) -> str:
+        return self.lowered.source.replace(self.candidate.symbol, symbol)
 
+    @cached_property
+    def lowered(self) -> LoweredKernel:
+        return self.template.lower(self.candidate)
 
-def kernel_of(template: Template, task: Task, schedule: Schedule) -> Built:
-    """The kernel of a schedule by any template. Raises ``IllegalSchedule`` for a schedule that is not in the space."""
-    if isinstance(template, PlannedTemplate):
-        return template.kernel(task, schedule)
+    def kernel(self) -> Kernel:
+        """The kernel that has all of this; the candidate is lowered once, where more than features are asked for."""
+        own = self.candidate.symbol
 
-    def lower(symbol: str) -> LoweredKernel:
-        candidate = Candidate(task, schedule)
-        kernel = template.lower(candidate)
-        own, p = candidate.symbol, kernel.program
-        launches = tuple(replace(x, symbol=x.symbol.replace(own, symbol)) for x in p.launches)
-        prepack = tuple(
-            replace(x, launch=replace(x.launch, symbol=x.launch.symbol.replace(own, symbol))) for x in p.prepack
+        def bare(x: Launch) -> Launch:
+            return replace(x, symbol=x.symbol.removeprefix(own))
+
+        return Kernel(
+            text=self,
+            static=self,
+            launches=lambda: tuple(map(bare, self.lowered.program.launches)),
+            workspace=lambda: Workspace.of(self.lowered.program.workspace),
+            zero_fill=lambda: self.lowered.program.zero_fill,
+            align=lambda: self.lowered.program.align,
+            prepack=lambda: tuple(replace(x, launch=bare(x.launch)) for x in self.lowered.program.prepack),
+            rounding=lambda: self.lowered.program.rounding,
+            alone=lambda: self.lowered.alone,
         )
-        source = kernel.source.replace(own, symbol)
-        return replace(kernel, symbol=symbol, source=source, program=replace(p, launches=launches, prepack=prepack))
 
-    return Described(lambda: template.nests(task, schedule), lambda: template.static(task, schedule), lower)
+
+def kernel_of(template: Template, task: Task, schedule: Schedule) -> Kernel:
+    """The kernel of a schedule by any template. Raises ``IllegalSchedule`` for a schedule that is not in the space."""
+    if isinstance(template, KernelTemplate):
+        return template.kernel(task, schedule)
+    return Told(template, Candidate(task, schedule)).kernel()
 
 
 def _program(task: Task) -> Program:

@@ -7,81 +7,196 @@ rearranges them, before the first call.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import takewhile
 
-from tilewright.core import Candidate, IntExpr, LaunchProgram, Prepack
+from tilewright.core import IntExpr, Launch, Prepack, cached_property
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.program import Program
-from tilewright.kernels.kernel import Built, Kernel
-from tilewright.kernels.templates.base import LoweredKernel
+from tilewright.kernels.kernel import Kernel, Launched, Workspace
+from tilewright.kernels.templates.cuda.launches import GlobalFunction
+from tilewright.kernels.templates.cuda.static import RESOURCES
 from tilewright.kernels.templates.partition.memory import intermediates
+from tilewright.kernels.templates.partition.parts import Parts, mean, text_of
 from tilewright.kernels.templates.partition.space import Member
-from tilewright.kernels.templates.partition.together import together
 
 
-def main_member(members: Sequence[Member]) -> int:
-    """The number of the segment with the most operations: its numbers describe the kernel."""
-    return max(range(len(members)), key=lambda n: members[n].task.workload.flops)
-
-
-def cuda_kernel(candidate: Candidate, program: Program, parts: Sequence[tuple[Member, Built]]) -> LoweredKernel:
-    """The launches of a partition, of ``program``, whose stages the segments are.
+@dataclass(frozen=True, eq=False)
+class GpuParts(Parts):
+    """The segments' launches; the kernel of the segment with the most operations has the symbol of the whole.
 
     The workspace begins with intermediate results; then comes the scratch memory that all segments use in turn.
     """
-    symbol, members = candidate.symbol, [m for m, _ in parts]
-    main = main_member(members)
-    kernels = [k for _, k in parts if isinstance(k, Kernel)]
-    assert len(kernels) == len(parts)
-    lowered = [k.lower(symbol if n == main else f"{symbol}_p{n}") for n, k in enumerate(kernels)]
-    packing = _packing(program, members, kernels)
-    calls = [n for n in range(len(members)) if n not in packing]
-    scratch = [members[n].of(kernels[n].workspace.bytes) for n in calls]
-    offsets, fixed = intermediates(program, tuple(members[n].segment for n in calls))
-    places: dict[str, tuple[str, IntExpr]] = {
-        t.name: ("tensor", n) for n, t in enumerate((*program.inputs, *program.outputs))
-    }
-    prepack = []
-    for n, number in packing.items():
-        m, tensor = members[n], program.tensors[members[n].segment.result]
-        given = [*(places[x] for x in m.segment.reads), ("workspace", 0)]
-        launch = lowered[n].program.launches[0].placed(given, 0, m.of, m.prefix)
-        prepack.append(Prepack(number, tensor.size * ITEMSIZE[tensor.dtype], launch))
-    places |= {members[n].segment.result: ("tensor", number) for n, number in packing.items()}
-    places |= {name: ("workspace", at) for name, at in offsets.items()}
-    launches = []
-    for n in calls:
-        m = members[n]
-        tensors = [places[x] for x in (*m.segment.reads, m.segment.result)]
-        launches.append([x.placed(tensors, fixed, m.of, m.prefix) for x in lowered[n].program.launches])
-    sources, called = [lowered[n].source for n in calls], [kernels[n] for n in calls]
-    alone = _beginning(program, [members[n] for n in calls], called)
-    merged = together(called[:alone], sources[:alone], [x for (x,) in launches[:alone]]) if alone > 1 else None
-    if merged is not None:
-        sources[:alone], launches[:alone] = [merged[0]], [[merged[1]]]
-    return LoweredKernel(
-        symbol,
-        "".join([*(lowered[n].source for n in packing), *sources]),
-        LaunchProgram(
-            tuple(x for each in launches for x in each), workspace=["+", fixed, ["max", 0, *scratch]],
-            align=max(k.align for k in kernels), prepack=tuple(prepack),
-        ),
-    )  # fmt: skip
+
+    @cached_property
+    def main(self) -> int:
+        """The number of the segment with the most operations: its numbers describe the kernel."""
+        return max(range(len(self.parts)), key=lambda n: self.parts[n][0].task.workload.flops)
+
+    def own(self, number: int) -> str:
+        """What follows the symbol of the whole in that of a segment's kernel."""
+        return "" if number == self.main else f"_p{number}"
+
+    @cached_property
+    def packing(self) -> Mapping[int, int]:
+        """Segments that only read constant inputs, each with the number of one that no other segment reads: calls find
+        the segment's result in that input's place."""
+        numbers = {t.name: n for n, t in enumerate(self.program.inputs)}
+        results = {t.name for t in self.program.outputs}
+        readers = Counter(x for m, _ in self.parts for x in set(m.segment.reads))
+        found: dict[int, int] = {}
+        for n, (m, k) in enumerate(self.parts):
+            if reads_constants(self.program, m) and m.segment.result not in results and _single(k):
+                own = next((x for x in m.segment.reads if readers[x] == 1), None)
+                if own is not None:
+                    found[n] = numbers[own]
+        return found
+
+    @cached_property
+    def called(self) -> list[int]:
+        """The other segments, which every call computes."""
+        return [n for n in range(len(self.parts)) if n not in self.packing]
+
+    @cached_property
+    def _passed(self) -> tuple[dict[str, int], int]:
+        return intermediates(self.program, tuple(self.parts[n][0].segment for n in self.called))
+
+    @property
+    def scratch(self) -> int:
+        """Byte offset of the segments' scratch memory in the workspace."""
+        return self._passed[1]
+
+    def workspace(self) -> Workspace:
+        used = ((self.parts[n][0], self.parts[n][1].workspace) for n in self.called)
+        return Workspace.of(["+", self.scratch, ["max", 0, *(m.of(memory.bytes) for m, memory in used)]])
+
+    @cached_property
+    def places(self) -> Mapping[str, tuple[str, IntExpr]]:
+        """Where each tensor is in a call: a tensor's number or a byte offset in the workspace."""
+        tensors = enumerate((*self.program.inputs, *self.program.outputs))
+        packed = {self.parts[n][0].segment.result: ("tensor", number) for n, number in self.packing.items()}
+        passed = {name: ("workspace", at) for name, at in self._passed[0].items()}
+        return {**{t.name: ("tensor", n) for n, t in tensors}, **packed, **passed}
+
+    def launches(self) -> tuple[Placed, ...]:
+        every = [(n, x) for n in self.called for x in self.parts[n][1].launches]
+        first = tuple(takewhile(self._begins, every)) if self.target.kind == "cuda" else ()
+        joined = len(first) if len(first) > 1 and can_be_joined(first) else 0
+        return (
+            *((Placed(self, first),) if joined else ()),
+            *(Placed(self, (x,)) for x in every[joined:]),
+        )
+
+    def _begins(self, launch: tuple[int, Launched]) -> bool:
+        """Whether a launch reads inputs of the program alone, and is the only one of its segment, without scratch
+        memory: those of several segments at the beginning may run at the same time."""
+        m, k = self.parts[launch[0]]
+        return _single(k) and {t.name for t in self.program.inputs}.issuperset(m.segment.reads)
+
+    def prepack(self) -> tuple[Prepack, ...]:
+        found = []
+        for n, number in self.packing.items():
+            (m, k), tensor = self.parts[n], self.program.tensors[self.parts[n][0].segment.result]
+            given = [*(self.places[x] for x in m.segment.reads), ("workspace", 0)]
+            launch = k.launches[0].under(self.own(n)).placed(given, 0, m.of, m.prefix)
+            found.append(Prepack(number, tensor.size * ITEMSIZE[tensor.dtype], launch))
+        return tuple(found)
+
+    def of(self, kernel: Kernel) -> Sequence[tuple[Member, Kernel]]:
+        """The segments with their kernels, of which those that every call computes have the launches of ``kernel``."""
+        found = {n: list[Launched]() for n in self.called}
+        for n, x in (part for y in placed(kernel) for part in y.parts):
+            found[n].append(x)
+        return [
+            (m, replace(k, launches=tuple(found[n])) if n in found else k) for n, (m, k) in enumerate(self.parts)
+        ]  # fmt: skip
+
+    def numbers(self, kernel: Kernel) -> Mapping[str, float]:
+        """Resources of the segment with the most operations, the traffic of all, of the rest the mean; without segments
+        that run once."""
+        parts = self.of(kernel)
+        kept = [(m, k) for m, k in parts if not reads_constants(self.program, m)]
+        main = parts[self.main][1].numbers
+        total = sum(k.numbers["global_bytes"] for _, k in kept)
+        return {**mean(kept), **{k: main[k] for k in RESOURCES}, "global_bytes": total}
+
+    def source(self, kernel: Kernel, symbol: str) -> str:
+        sources = [text_of(m, k, symbol + self.own(n)) for n, (m, k) in enumerate(self.of(kernel))]
+        texts = [sources[n] for n in self.packing] + [x.source(symbol, sources) for x in placed(kernel)]
+        return "".join(dict.fromkeys(texts))  # a segment of several launches has one text
 
 
-def _packing(program: Program, members: Sequence[Member], kernels: list[Kernel]) -> dict[int, int]:
-    """Segments that only read constant inputs, each with the number of one that no other segment reads: calls find the
-    segment's result in that input's place."""
-    numbers = {t.name: n for n, t in enumerate(program.inputs)}
-    results = {t.name for t in program.outputs}
-    readers = Counter(x for m in members for x in set(m.segment.reads))
-    found: dict[int, int] = {}
-    for n, (m, k) in enumerate(zip(members, kernels, strict=True)):
-        if reads_constants(program, m) and m.segment.result not in results and _single(m, k):
-            own = next((x for x in m.segment.reads if readers[x] == 1), None)
-            if own is not None:
-                found[n] = numbers[own]
-    return found
+@dataclass(frozen=True)
+class Placed:
+    """One launch of the whole: that of a segment's kernel, given the segment's number; or several that do not depend on
+    each other, under the first one's name: its blocks are those of the first, then those of the second.
+
+    A launch costs a microsecond or two beside what it computes, as much as a small copy takes. Raises ``ValueError``
+    for several launches that are not to be joined.
+    """
+
+    whole: GpuParts
+    parts: tuple[tuple[int, Launched], ...]
+
+    def __post_init__(self) -> None:
+        if len(self.parts) > 1 and not can_be_joined(self.parts):
+            raise ValueError("launches with other blocks or arguments are not one launch")
+
+    @property
+    def symbol(self) -> str:
+        (number, launch), *_ = self.parts
+        return self.whole.own(number) + launch.symbol
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        return tuple(self.whole.parts[n][0].prefix + a for n, x in self.parts for a in x.arguments)
+
+    def under(self, symbol: str) -> Launch:
+        launches = [self._placed(number, x, symbol) for number, x in self.parts]
+        first = launches[0]
+        if len(launches) == 1:
+            return first
+        blocks, listed = sum(int(str(x.grid[0])) for x in launches), tuple(p for x in launches for p in x.parameters)
+        return Launch(first.symbol, (), (blocks, 1, 1), first.block, ["max", *(x.shared for x in launches)], listed)
+
+    def _placed(self, number: int, launch: Launched, symbol: str) -> Launch:
+        whole, (m, _) = self.whole, self.whole.parts[number]
+        tensors = [whole.places[x] for x in (*m.segment.reads, m.segment.result)]
+        return launch.under(symbol + whole.own(number)).placed(tensors, whole.scratch, m.of, m.prefix)
+
+    def source(self, symbol: str, sources: Sequence[str]) -> str:
+        """The text, of which the segments' ``sources`` are parts."""
+        if len(self.parts) == 1:
+            return sources[self.parts[0][0]]
+        own, first = symbol + self.symbol, 0
+        parts, cases, taken = list[str](), list[str](), list[str]()
+        functions = [(n, f) for n, f in self.parts if isinstance(f, GlobalFunction)]
+        for number, (n, f) in enumerate(functions):
+            function, declared = f"{own}_{number}", f.declared
+            device = f"TW_DEVICE void {function}({', '.join(declared)}, int own_block)"
+            head = f.head(symbol + self.whole.own(n))
+            parts.append(sources[n].replace(head, device).replace("blockIdx.x", "own_block"))
+            renamed = [f"{name}_{number}" for name in declared]
+            taken += renamed
+            given = ", ".join([*(name.split(" ")[-1] for name in renamed), f"(int)blockIdx.x - {first}"])
+            first += int(str(f.blocks))
+            cases.append(f"    if ((int)blockIdx.x < {first}) return {function}({given});\n")
+        threads, blocks = functions[0][1].threads, min(f.min_blocks for _, f in functions)
+        parts.append(f"TW_KERNEL({threads}, {blocks}) void {own}({', '.join(taken)}) {{\n{''.join(cases)}}}\n")
+        return "".join(parts)
+
+
+def placed(kernel: Kernel) -> tuple[Placed, ...]:
+    """The launches of a partition's kernel."""
+    return tuple(x for x in kernel.launches if isinstance(x, Placed))
+
+
+def can_be_joined(launches: Sequence[tuple[int, Launched]]) -> bool:
+    """Whether they are grids of one dimension with blocks of one size, which are given pointers alone."""
+    found = [f for _, f in launches if isinstance(f, GlobalFunction)]
+    plain = [f for f in found if (type(f.blocks), f.blocks_y, f.cluster, f.arguments) == (int, 1, 1, ())]
+    return len(launches) == len(plain) and len({f.threads for f in plain}) == 1 and not any(f.has_maps for f in plain)
 
 
 def reads_constants(program: Program, m: Member) -> bool:
@@ -89,18 +204,6 @@ def reads_constants(program: Program, m: Member) -> bool:
     return {t.name for t in program.inputs if t.constant} >= set(m.segment.reads)
 
 
-def _single(m: Member, k: Kernel) -> bool:
+def _single(k: Kernel) -> bool:
     """Whether a segment is one launch without scratch memory."""
-    return len(k.launches) == 1 and m.of(k.workspace.bytes) == 0
-
-
-def _beginning(program: Program, members: list[Member], kernels: list[Kernel]) -> int:
-    """How many segments at the beginning read inputs of the program alone, in one launch without scratch memory: they
-    may run at the same time."""
-    inputs = {t.name for t in program.inputs}
-    for n, (m, k) in enumerate(zip(members, kernels, strict=True)):
-        if not _single(m, k) or not inputs.issuperset(m.segment.reads):
-            return n
-        if m.task.target.kind != "cuda":
-            return 0
-    return len(members)
+    return len(k.launches) == 1 and k.workspace.bytes == 0

@@ -15,7 +15,7 @@ from tilewright.extent import Sizes, argument
 from tilewright.kernels import templates
 from tilewright.kernels.codegen.integers import named
 from tilewright.kernels.expression.program import Program
-from tilewright.kernels.kernel import Built
+from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.templates.base import Template
 from tilewright.kernels.templates.partition.segments import Cut, Segment, label, made
 from tilewright.kernels.templates.planned import kernel_of
@@ -55,7 +55,7 @@ class Member:
         found = self.space.schedule({k.name: values[self.prefix + k.name] for k in self.space.knobs})
         return found.at(self.sizes) if self.sizes else found
 
-    def kernel(self, values: Mapping[str, Value]) -> Built:
+    def kernel(self, values: Mapping[str, Value]) -> Kernel:
         """The segment's kernel, of the whole schedule's values."""
         return kernel_of(self.template, self.task, self.schedule(values))
 

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 
-from tilewright.core import Candidate, IllegalSchedule, Schedule, Task
+from tilewright.core import IllegalSchedule, Schedule, Task
 from tilewright.extent import greatest
 from tilewright.kernels import templates
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.program import Program
-from tilewright.kernels.kernel import Built
-from tilewright.kernels.loopnest import LoopNest
+from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.ranges import at
 from tilewright.kernels.rewrite.relaid import relaid, side_by_side
 from tilewright.kernels.rewrite.split import cropped
-from tilewright.kernels.templates.base import GPUS, LoweredKernel
-from tilewright.kernels.templates.cuda.static import RESOURCES
-from tilewright.kernels.templates.partition.cuda import cuda_kernel, main_member, reads_constants
-from tilewright.kernels.templates.partition.lower import cpu_kernel
-from tilewright.kernels.templates.partition.nests import nests
+from tilewright.kernels.templates.base import GPUS
+from tilewright.kernels.templates.partition.cuda import GpuParts
+from tilewright.kernels.templates.partition.parts import CpuParts
 from tilewright.kernels.templates.partition.segments import (
     EXCLUDED,
     Cut,
@@ -33,22 +29,23 @@ from tilewright.kernels.templates.partition.segments import (
     with_strips,
 )
 from tilewright.kernels.templates.partition.space import CUT, Choices, Member, choices, opened
+from tilewright.kernels.templates.planned import KernelTemplate
 from tilewright.search_space import SearchSpace
 
 LEAST_VECTOR = 16
 """Bytes of channels that lie together in a rearranged operand at least: what one copy fetches."""
 
 
-class _Partition:
+class _Partition(KernelTemplate):
     """What both templates share."""
 
     name: str
     family = "partition"
     base: int
     kinds: tuple[str, ...]
+    whole: type[CpuParts | GpuParts]
     any_sizes = False
     """Whether calls may choose sizes."""
-    _latest: tuple[Task, Schedule, Sequence[tuple[Member, Built]]] | None = None
 
     @property
     def version(self) -> int:
@@ -81,21 +78,9 @@ class _Partition:
         found = self._choices(of_greatest(task))
         return found.space.schedule(found.default)
 
-    def nests(self, task: Task, schedule: Schedule) -> tuple[LoopNest, ...]:
-        return nests(self.program(task), self._kernels(task, schedule))
-
-    def _numbers(self, task: Task, schedule: Schedule) -> list[tuple[int, Mapping[str, float]]]:
-        """Of every segment its operations, one at least, and its static numbers."""
-        return [(max(1, m.task.workload.flops), k.numbers) for m, k in self._kernels(task, schedule)]
-
-    def _kernels(self, task: Task, schedule: Schedule) -> Sequence[tuple[Member, Built]]:
-        """The segments with their kernels."""
-        latest = self._latest  # features ask for the nests of a schedule, then for its static features
-        if latest is not None and latest[0] is task and latest[1] is schedule:
-            return latest[2]
-        found = [(m, m.kernel(schedule.values)) for m in self.members(task, schedule)]
-        self._latest = task, schedule, found
-        return found
+    def _built(self, task: Task, schedule: Schedule) -> Kernel:
+        parts = tuple((m, m.kernel(schedule.values)) for m in self.members(task, schedule))
+        return kernel_of_parts(self.whole(self.program(task), parts, task.target))
 
     def members(self, task: Task, schedule: Schedule) -> tuple[Member, ...]:
         """The segments of the cut that a schedule chooses."""
@@ -133,11 +118,8 @@ class CpuPartition(_Partition):
     name = "cpu_partition"
     base = 2
     kinds = ("cpu",)
+    whole = CpuParts
     any_sizes = True
-
-    def static(self, task: Task, schedule: Schedule) -> Mapping[str, float]:
-        """The mean over the segments, by their operations."""
-        return mean(self._numbers(task, schedule))
 
     def matches(self, task: Task) -> bool:
         return super().matches(task) or (task.target.kind in self.kinds and self._is_ragged(task))
@@ -158,10 +140,6 @@ class CpuPartition(_Partition):
             return False
         return any(cut[0].template in ("cpu_contraction", "cpu_stencil") for cut in self.cuts(task))
 
-    def lower(self, candidate: Candidate) -> LoweredKernel:
-        task = candidate.task
-        return cpu_kernel(candidate, self.program(task), self._kernels(task, candidate.schedule))
-
 
 class CudaPartition(_Partition):
     """The same with a launch or more a segment; what segments compute of constant inputs alone, once."""
@@ -169,21 +147,7 @@ class CudaPartition(_Partition):
     name = "cuda_partition"
     base = 3
     kinds: tuple[str, ...] = GPUS
-
-    def static(self, task: Task, schedule: Schedule) -> Mapping[str, float]:
-        """Resources of the segment with the most operations, the traffic of all, of the rest the mean; without segments
-        that run once."""
-        members, program = [m for m, _ in self._kernels(task, schedule)], self.program(task)
-        kept = [n for n, m in enumerate(members) if not reads_constants(program, m)]
-        numbers = self._numbers(task, schedule)
-        main = numbers[main_member(members)][1]
-        numbers = [numbers[n] for n in kept]
-        total = sum(n["global_bytes"] for _, n in numbers)
-        return {**mean(numbers), **{k: main[k] for k in RESOURCES}, "global_bytes": total}
-
-    def lower(self, candidate: Candidate) -> LoweredKernel:
-        task = candidate.task
-        return cuda_kernel(candidate, self.program(task), self._kernels(task, candidate.schedule))
+    whole = GpuParts
 
 
 class CudaRelaid(CudaPartition):
@@ -255,16 +219,18 @@ class CudaRelaid(CudaPartition):
         return found
 
 
+def kernel_of_parts(whole: CpuParts | GpuParts) -> Kernel:
+    """The kernel that computes all segments of a program."""
+    return Kernel(
+        text=whole, static=whole, launches=whole.launches, workspace=whole.workspace, align=whole.align,
+        prepack=whole.prepack,
+    )  # fmt: skip
+
+
 def of_greatest(task: Task) -> Task:
     """The task of the greatest sizes that calls may choose."""
     ranges = task.workload.ranges
     return Task(at(task.workload, greatest(ranges)), task.target) if ranges else task
-
-
-def mean(numbers: Sequence[tuple[int, Mapping[str, float]]]) -> dict[str, float]:
-    """The mean of every number, by weight."""
-    total = sum(w for w, _ in numbers)
-    return {k: sum(w * n[k] for w, n in numbers) / total for k in numbers[0][1]}
 
 
 @lru_cache(maxsize=64)
