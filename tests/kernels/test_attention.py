@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import math
+import random
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -18,6 +19,8 @@ from tilewright.kernels import te
 from tilewright.kernels.expression.expr import Expr, axis, select
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.families.attention import match
+from tilewright.kernels.kernel import Opaque
+from tilewright.kernels.loopnest import LoopNest
 from tilewright.kernels.reference import evaluate
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.cpu_attention.blocks import Blocks
@@ -41,6 +44,52 @@ class TestEveryInstructionSet(TemplateContract):
     programs = PROGRAMS
     schedules = 3
     targets = ("cpu:avx512", "cpu:avx2", "cpu:neon", "cpu:portable")
+
+
+# --------------------------------------------------------------------------- the kernel as a value
+
+
+def other_step(nest: LoopNest, axis: str, number: int, inside: bool) -> LoopNest:
+    """The nest with twice the step in a loop of an axis; ``inside``: the next loop of the axis walks as much."""
+    own = [n for n, x in enumerate(nest.loops) if x.axis == axis]
+    loops, step = list(nest.loops), 2 * nest.loops[own[number]].step
+    loops[own[number]] = replace(loops[own[number]], step=step)
+    if inside:
+        loops[own[number + 1]] = replace(loops[own[number + 1]], extent=step)
+    return replace(nest, loops=tuple(loops))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_loops_of_other_steps_are_another_text(name: str) -> None:
+    task, rng = task_of(PROGRAMS[name](), portable_target(TEMPLATE, 3)), random.Random(name)
+    for schedule in (TEMPLATE.default(task), *(TEMPLATE.space(task).sample(rng) for _ in range(3))):
+        kernel = TEMPLATE.kernel(task, schedule)
+        assert isinstance(kernel.text, Opaque)
+        for n, nest in enumerate(kernel.nests):
+            for x in nest.axes:
+                loops = [loop for loop in nest.loops if loop.axis == x]
+                for number, loop in enumerate(loops):
+                    alone = [other_step(nest, x, number, False) if m is nest else m for m in kernel.nests]
+                    with pytest.raises(ValueError, match=f"do not walk all of {x!r}"):
+                        replace(kernel, text=replace(kernel.text, nests=tuple(alone))).lower("tw")
+                    if loop is loops[-1] or (x == "j" and loop.level != "register"):  # a block and a part are arguments
+                        continue
+                    several = [
+                        other_step(m, x, number, True) if x == "i" or m is nest else m for m in kernel.nests
+                    ]  # fmt: skip
+                    changed = replace(kernel, text=replace(kernel.text, nests=tuple(several)))
+                    assert changed.nests[n] != nest
+                    assert changed.lower("tw").source != kernel.lower("tw").source, f"{loop} of {nest.name}"
+
+
+def test_the_scores_and_the_result_have_the_same_strips() -> None:
+    task = task_of(PROGRAMS["plain"](), portable_target(TEMPLATE))
+    kernel = TEMPLATE.kernel(task, TEMPLATE.default(task))
+    assert isinstance(kernel.text, Opaque)
+    scores, values = kernel.nests
+    for nests in ((other_step(scores, "i", 0, True), values), (scores, other_step(values, "i", 0, True))):
+        with pytest.raises(ValueError, match="the scores and the result have other strips"):
+            replace(kernel, text=replace(kernel.text, nests=nests)).lower("tw")
 
 
 # --------------------------------------------------------------------------- matching

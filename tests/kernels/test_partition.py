@@ -41,8 +41,7 @@ from tilewright.kernels.templates import TEMPLATES, computing, get_template
 from tilewright.kernels.templates.base import Template
 from tilewright.kernels.templates.cuda.launches import GlobalFunction
 from tilewright.kernels.templates.partition.cuda import GpuParts, Placed
-from tilewright.kernels.templates.partition.memory import intermediates
-from tilewright.kernels.templates.partition.parts import CpuParts
+from tilewright.kernels.templates.partition.parts import CpuParts, intermediates
 from tilewright.kernels.templates.partition.segments import EXCLUDED, cuts, in_order, segment_program
 from tilewright.kernels.templates.partition.space import CUT
 from tilewright.kernels.templates.partition.template import (
@@ -397,12 +396,12 @@ def test_launches_of_a_gpu_stay_within_the_workspace_and_beside_what_is_passed_o
         for n in whole.called:
             m, k = whole.parts[n]
             own = evaluate(m.of(k.workspace.bytes), names)
-            assert whole.scratch + own <= size
+            assert whole.passed[1] + own <= size
             passed = [(whole.places[x], x) for x in (*m.segment.reads, m.segment.result)]
             for (kind, at), tensor in passed:
                 if kind == "workspace":
                     t = whole.program.tensors[tensor]
-                    assert evaluate(at, names) + t.size * ITEMSIZE[t.dtype] <= whole.scratch
+                    assert evaluate(at, names) + t.size * ITEMSIZE[t.dtype] <= whole.passed[1]
 
 
 def test_launches_that_are_one_have_blocks_of_one_size_and_no_arguments() -> None:

@@ -305,8 +305,8 @@ class KernelContract(PairContract):
             for symbol, x, planted in _launched(kernel):
                 changed = planted(replace(x, arguments=("before", *x.arguments)))
                 (launch,) = (y for y in changed.program("tw").launches if y.symbol == f"tw{symbol}")
-                given = [PREFIX.sub("", a) for a in launch.arguments]
-                assert given[: len(x.arguments) + 1] == ["before", *(PREFIX.sub("", a) for a in x.arguments)]
+                given, own = ([PREFIX.sub("", a) for a in y.arguments] for y in (launch, x))
+                assert given[: len(own) + 1] == ["before", *own]
                 assert not x.arguments or _differs(kernel, changed)
 
     def test_a_launch_with_other_resources_is_another_text_and_has_other_features(self, pair: tuple[str, str]) -> None:
@@ -314,8 +314,7 @@ class KernelContract(PairContract):
             for symbol, x, planted in _launched(kernel):
                 if not isinstance(x, GlobalFunction):
                     continue
-                grown = replace(x, threads=2 * x.threads, min_blocks=9, shared=x.shared + 64)
-                changed = planted(grown)
+                changed = planted(grown := replace(x, threads=2 * x.threads, min_blocks=9, shared=x.shared + 64))
                 together = f" TW_CLUSTER({x.cluster})" if x.cluster > 1 else ""
                 head = f"TW_KERNEL({grown.threads}, 9){together} void tw{symbol}("
                 assert head in changed.lower("tw").source
@@ -361,21 +360,18 @@ def _differs(kernel: Kernel, changed: Kernel) -> bool:
         return True
 
 
-def _launched(
-    kernel: Kernel,
-) -> Iterator[tuple[str, Launch | GlobalFunction, Callable[..., Kernel]]]:
+def _launched(kernel: Kernel) -> Iterator[tuple[str, Launch | GlobalFunction, Callable[..., Kernel]]]:
     """Of each launch that is one by itself: its symbol, and what makes the kernel that has others in its place."""
-    for n, launch in enumerate(kernel.launches):
-        ((number, x), *joined) = launch.parts if isinstance(launch, Placed) else ((0, launch),)
+    for n, own in enumerate(kernel.launches):
+        ((number, x), *joined) = own.parts if isinstance(own, Placed) else ((0, own),)
         assert isinstance(x, Launch | GlobalFunction)
 
-        def planted(*others: Launch | GlobalFunction, n: int = n, number: int = number) -> Kernel:
-            own = kernel.launches[n]
+        def planted(*others: Launch, n: int = n, number: int = number, own: object = own) -> Kernel:
             made = (replace(own, parts=((number, x),)) if isinstance(own, Placed) else x for x in others)
             return replace(kernel, launches=(*kernel.launches[:n], *made, *kernel.launches[n + 1 :]))
 
         if not joined:
-            yield launch.symbol, x, planted
+            yield own.symbol, x, planted
 
 
 class TemplateContract(ScheduleContract, ResultContract):

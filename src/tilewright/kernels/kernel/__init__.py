@@ -104,7 +104,8 @@ class Emitted:
 @dataclass(frozen=True)
 class Opaque:
     """Text placed by hand. ``nests``, or a function that gives them, state its loops and what they read and write; the
-    kernel's workspace states what the text allocates. ``write`` prints the text of a kernel for a symbol."""
+    kernel's workspace states what the text allocates. ``write`` prints the text of a kernel, of whose nests and
+    workspace it may take sizes, for a symbol."""
 
     nests: tuple[LoopNest, ...] | Callable[[], tuple[LoopNest, ...]]
     write: Callable[[Kernel, str], str]

@@ -191,6 +191,17 @@ class LoopNest:
         """The loops whose trips are shared out among tasks."""
         return tuple(x for x in self.loops if x.kind == "dealt")
 
+    def spans(self, axis: str) -> tuple[int, ...]:
+        """The extent of an axis, then the step of each of its loops.
+
+        Raises ``ValueError`` where a loop walks another extent than it is handed in, or the last step is not 1.
+        """
+        loops = [x for x in self.loops if x.axis == axis]
+        found = (int(self.axes[axis]), *(x.step for x in loops))
+        if tuple(x.extent for x in loops) != found[:-1] or found[-1] != 1:
+            raise ValueError(f"loops of {self.name!r} do not walk all of {axis!r}")
+        return found
+
     @property
     def around(self) -> tuple[Loop, ...]:
         """The loops around a block, which those of kinds ``unroll`` and ``vector`` compute."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewright.core import IntExpr, Target, Value
+from tilewright.core import IntExpr, Target, Value, cached_property
 from tilewright.extent import Extent, ctext, intexpr
+from tilewright.kernels.expression.program import count_ops
 from tilewright.kernels.families.attention import Attention, Rows
 from tilewright.kernels.kernel import Array, Workspace
+from tilewright.kernels.loopnest import Access, Loop, LoopNest
 from tilewright.kernels.templates.cpu_attention.staging import staged_reads
 from tilewright.kernels.templates.tiles import Blocks, ceildiv
 
@@ -16,30 +18,42 @@ ITEM = 4  # bytes of a float32, in which everything is computed
 PAGE = 4096
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class AttentionTiling:
     """Everything that the printed source depends on.
 
-    Vectors lie along the queries. ``vectors`` of them make a strip, the rows that a task computes;
-    ``key_rows`` keys by one strip are a tile of scores, ``value_rows`` elements of the width by one strip a
-    tile of the result. ``unroll_depth`` and ``unroll_keys``: steps of their loops printed out. ``split``: tasks
-    may share the keys of a strip, as many as the launch argument ``KP`` says.
+    Vectors lie along the queries. ``nests``: the loops of the scores and those of the result, in whose steps the text
+    computes them. ``split``: tasks may share the keys of a strip, as many as the launch argument ``KP`` says.
     """
 
     a: Attention
-    lanes: int
-    vectors: int
-    key_rows: int
-    value_rows: int
-    unroll_depth: int
-    unroll_keys: int
     threads: int
     split: bool
+    nests: tuple[LoopNest, ...]
+
+    @cached_property
+    def lanes(self) -> int:
+        return self.nests[0].spans("i")[-2]
+
+    @cached_property
+    def strip(self) -> int:
+        """Queries of a strip, the rows that a task computes."""
+        return self.nests[0].spans("i")[-3]
 
     @property
-    def strip(self) -> int:
-        """Queries of a strip."""
-        return self.vectors * self.lanes
+    def vectors(self) -> int:
+        """Vectors of a strip."""
+        return self.strip // self.lanes
+
+    @cached_property
+    def key_rows(self) -> int:
+        """Keys of a tile of scores: with one strip its other side."""
+        return self.nests[0].spans("j")[-2]
+
+    @cached_property
+    def value_rows(self) -> int:
+        """Elements of the width of a tile of the result."""
+        return self.nests[1].spans("e")[-2]
 
     @property
     def strips(self) -> int:
@@ -147,14 +161,43 @@ def takes_ranges(a: Attention) -> bool:
 
 
 def plan(a: Attention, target: Target, values: Mapping[str, Value]) -> AttentionTiling:
-    return AttentionTiling(
-        a=a,
-        lanes=target.vector_bytes // ITEM,
-        vectors=int(values["NV"]),
-        key_rows=int(values["KR"]),
-        value_rows=int(values["ER"]),
-        unroll_depth=int(values["unroll_depth"]),
-        unroll_keys=int(values["unroll_keys"]),
-        threads=target.threads,
-        split="KP" in values,
+    return AttentionTiling(a, target.threads, "KP" in values, _nests(a, target, values))
+
+
+def _nests(a: Attention, target: Target, values: Mapping[str, Value]) -> tuple[LoopNest, LoopNest]:
+    """The scores, then the result, over strips of queries and blocks of keys; every pair of a query and a key is
+    counted."""
+    lanes, key_rows = target.vector_bytes // ITEM, int(values["KR"])
+    strip, keys = int(values["NV"]) * lanes, int(a.keys)
+    part = ceildiv(keys, int(values.get("KP", 1)))
+    block = max(key_rows, min(int(values["KB"]), part) // key_rows * key_rows)
+    reads, scores, result = a.accesses
+    kind = "parallel" if target.threads > 1 else "serial"
+    outer = (
+        Loop("o", int(a.outer_size), 1, kind),
+        Loop("i", int(a.queries), strip, kind, "l2"),
+        *((Loop("j", keys, part, kind),) if part < keys else ()),
+        Loop("j", part, block, level="l1", argument="KB"),
     )
+    vectors = (Loop("i", strip, lanes, "unroll", "register"), Loop("i", lanes, 1, "vector", "register"))
+
+    def tiled(axis: str, extent: int, step: int) -> tuple[Loop, Loop]:
+        return Loop(axis, extent, step, level="register"), Loop(axis, step, 1, "unroll", "register")
+
+    tiles, tile = tiled("j", block, key_rows)
+    first = LoopNest(
+        "scores",
+        {"o": a.outer_size, "i": a.queries, "j": a.keys, "r": a.depth},
+        (*outer, tiles, *tiled("r", a.depth, int(values["unroll_depth"])), tile, *vectors),
+        (*reads, scores),
+        flops_per_output=a.score_operations,
+    )
+    tiles, tile = tiled("e", a.width, int(values["ER"]))
+    second = LoopNest(
+        "values",
+        {"o": a.outer_size, "i": a.queries, "j": a.keys, "e": a.width},
+        (*outer, tiles, *tiled("j", block, int(values["unroll_keys"])), tile, *vectors),
+        (Access(scores.tensor, scores.indices, scores.dtype), *result),
+        flops_per_output=1 + count_ops(a.finish),
+    )
+    return first, second

@@ -13,16 +13,17 @@ from tilewright.kernels.templates.cpu_attention.geometry import AttentionTiling
 def score_tile(p: AttentionTiling, rows: int) -> str:
     """``s[i][query] = sum over r of k[i][r] * q[r][query]`` for ``rows`` keys."""
     (along, inner), w, lanes = p.steps(p.a.k), p.strip, p.lanes
+    depth, unrolled, _ = p.nests[0].spans("r")
     lines = [
         f"TW_NOINLINE void scores_{rows}(const float *TW_RESTRICT k, const float *TW_RESTRICT q, "
         "float *TW_RESTRICT s) {"
     ]
     cells = [(i, v) for i in range(rows) for v in range(p.vectors)]
     lines += [" V " + ", ".join(f"c{i}_{v}={{}}" for v in range(p.vectors)) + ";" for i in range(rows)]
-    lines.append(f" for(long r=0;r<{p.a.depth}L;r+={p.unroll_depth}) {{")
-    for u in range(p.unroll_depth):
+    lines.append(f" for(long r=0;r<{depth}L;r+={unrolled}) {{")
+    for u in range(unrolled):
         lines += _step(p, "c", "q", u * w, [f"k[{i * along + u * inner}L]" for i in range(rows)])
-    lines.append(f"  q+={p.unroll_depth * w}L; k+={p.unroll_depth * inner}L; }}")
+    lines.append(f"  q+={unrolled * w}L; k+={unrolled * inner}L; }}")
     lines += [f" tw::store(s+{i * w + v * lanes}L,c{i}_{v});" for i, v in cells]
     return "\n".join([*lines, "}"])
 
@@ -50,7 +51,7 @@ def value_tile(p: AttentionTiling, rows: int) -> str:
     def step(u: int) -> list[str]:
         return _step(p, "a", "s", u * w, [f"v[{u * along + i * inner}L]" for i in range(rows)])
 
-    u = p.unroll_keys
+    u = p.nests[1].spans("j")[-2]
     lines.append(" long j=0;")
     if u > 1:
         lines.append(f" for(;j+{u}<=n;j+={u}) {{")

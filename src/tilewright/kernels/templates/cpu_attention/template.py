@@ -24,5 +24,5 @@ CPU_ATTENTION = PlannedTemplate(
     span=space,
     choose=default,
     plan=plan,
-    build=lambda p, values, _: kernel(p, values),
+    build=lambda p, *_: kernel(p),
 )

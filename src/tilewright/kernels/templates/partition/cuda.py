@@ -17,8 +17,7 @@ from tilewright.kernels.expression.program import Program
 from tilewright.kernels.kernel import Kernel, Launched, Workspace
 from tilewright.kernels.templates.cuda.launches import GlobalFunction
 from tilewright.kernels.templates.cuda.static import RESOURCES
-from tilewright.kernels.templates.partition.memory import intermediates
-from tilewright.kernels.templates.partition.parts import Parts, mean, text_of
+from tilewright.kernels.templates.partition.parts import Parts, intermediates, mean, text_of
 from tilewright.kernels.templates.partition.space import Member
 
 
@@ -59,34 +58,28 @@ class GpuParts(Parts):
         return [n for n in range(len(self.parts)) if n not in self.packing]
 
     @cached_property
-    def _passed(self) -> tuple[dict[str, int], int]:
+    def passed(self) -> tuple[dict[str, int], int]:
+        """Offsets of what segments pass on, and that of their scratch memory."""
         return intermediates(self.program, tuple(self.parts[n][0].segment for n in self.called))
-
-    @property
-    def scratch(self) -> int:
-        """Byte offset of the segments' scratch memory in the workspace."""
-        return self._passed[1]
 
     def workspace(self) -> Workspace:
         used = ((self.parts[n][0], self.parts[n][1].workspace) for n in self.called)
-        return Workspace.of(["+", self.scratch, ["max", 0, *(m.of(memory.bytes) for m, memory in used)]])
+        return Workspace.of(["+", self.passed[1], ["max", 0, *(m.of(memory.bytes) for m, memory in used)]])
 
     @cached_property
     def places(self) -> Mapping[str, tuple[str, IntExpr]]:
         """Where each tensor is in a call: a tensor's number or a byte offset in the workspace."""
         tensors = enumerate((*self.program.inputs, *self.program.outputs))
         packed = {self.parts[n][0].segment.result: ("tensor", number) for n, number in self.packing.items()}
-        passed = {name: ("workspace", at) for name, at in self._passed[0].items()}
+        passed = {name: ("workspace", at) for name, at in self.passed[0].items()}
         return {**{t.name: ("tensor", n) for n, t in tensors}, **packed, **passed}
 
     def launches(self) -> tuple[Placed, ...]:
         every = [(n, x) for n in self.called for x in self.parts[n][1].launches]
-        first = tuple(takewhile(self._begins, every)) if self.target.kind == "cuda" else ()
-        joined = len(first) if len(first) > 1 and can_be_joined(first) else 0
-        return (
-            *((Placed(self, first),) if joined else ()),
-            *(Placed(self, (x,)) for x in every[joined:]),
-        )
+        first = list(takewhile(self._begins, every)) if self.target.kind == "cuda" else []
+        if not can_be_joined(first):
+            first = every[:1]
+        return (Placed(self, tuple(first)), *(Placed(self, (x,)) for x in every[len(first) :]))
 
     def _begins(self, launch: tuple[int, Launched]) -> bool:
         """Whether a launch reads inputs of the program alone, and is the only one of its segment, without scratch
@@ -108,9 +101,8 @@ class GpuParts(Parts):
         found = {n: list[Launched]() for n in self.called}
         for n, x in (part for y in placed(kernel) for part in y.parts):
             found[n].append(x)
-        return [
-            (m, replace(k, launches=tuple(found[n])) if n in found else k) for n, (m, k) in enumerate(self.parts)
-        ]  # fmt: skip
+        made = {n: replace(self.parts[n][1], launches=tuple(x)) for n, x in found.items()}
+        return [(m, made.get(n, k)) for n, (m, k) in enumerate(self.parts)]
 
     def numbers(self, kernel: Kernel) -> Mapping[str, float]:
         """Resources of the segment with the most operations, the traffic of all, of the rest the mean; without segments
@@ -163,7 +155,7 @@ class Placed:
     def _placed(self, number: int, launch: Launched, symbol: str) -> Launch:
         whole, (m, _) = self.whole, self.whole.parts[number]
         tensors = [whole.places[x] for x in (*m.segment.reads, m.segment.result)]
-        return launch.under(symbol + whole.own(number)).placed(tensors, whole.scratch, m.of, m.prefix)
+        return launch.under(symbol + whole.own(number)).placed(tensors, whole.passed[1], m.of, m.prefix)
 
     def source(self, symbol: str, sources: Sequence[str]) -> str:
         """The text, of which the segments' ``sources`` are parts."""

@@ -13,10 +13,11 @@ from tilewright.kernels.expression.expr import ITEMSIZE, axis
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.kernel import Array, Kernel, Workspace
 from tilewright.kernels.loopnest import Access, Loop, LoopNest
-from tilewright.kernels.templates.partition.memory import PAGE, intermediates
+from tilewright.kernels.templates.partition.segments import Cut
 from tilewright.kernels.templates.partition.space import Member
 from tilewright.kernels.templates.partition.strips import moved, of_rows, rows
 
+PAGE = 4096
 STRIP = "strip"
 """Name of the number of a strip, as an axis, and of the memory that a strip needs."""
 
@@ -78,6 +79,32 @@ def _renamed(nest: LoopNest, m: Member) -> LoopNest:
         accesses=tuple(replace(a, tensor=of(a.tensor)) for a in nest.accesses),
         staged=tuple(replace(x, tensor=of(x.tensor)) for x in nest.staged),
     )
+
+
+def intermediates(program: Program, cut: Cut) -> tuple[dict[str, int], int]:
+    """Byte offset of each segment's result that is none of the program's, and the total.
+
+    Memory is used again once it is free. Of sizes that calls choose there is room for the greatest.
+    """
+    outputs = {t.name for t in program.outputs}
+    last_read = {n: k for k, s in enumerate(cut) for n in s.reads}
+    offsets: dict[str, int] = {}
+    sizes: dict[str, int] = {}
+    total = 0
+    for number, segment in enumerate(cut):
+        if segment.result in outputs:
+            continue
+        tensor = program.tensors[segment.result]
+        size = -(-int(tensor.size) * ITEMSIZE[tensor.dtype] // PAGE) * PAGE
+        busy = sorted((at, at + sizes[n]) for n, at in offsets.items() if last_read[n] >= number)
+        start = 0
+        for low, high in busy:
+            if start + size <= low:
+                break
+            start = max(start, high)
+        offsets[segment.result], sizes[segment.result] = start, size
+        total = max(total, start + size)
+    return offsets, total
 
 
 # --------------------------------------------------------------------------- on a CPU
@@ -149,12 +176,11 @@ class CpuParts(Parts):
     def prepack(self) -> tuple[Prepack, ...]:
         """The segments', on the whole program's inputs."""
         numbers = {t.name: n for n, t in enumerate(self.program.inputs)}
-        every = [(m, x) for m, k in self.parts for x in k.prepack]
-        called = [Launch(f"_pack{n}", tuple(map(m.argument, x.launch.arguments))) for n, (m, x) in enumerate(every)]
-        return tuple(
-            Prepack(numbers[m.segment.reads[x.input]], m.of(x.bytes), launch)
-            for (m, x), launch in zip(every, called, strict=True)
-        )
+        found: list[Prepack] = []
+        for m, x in ((m, x) for m, k in self.parts for x in k.prepack):
+            launch = Launch(f"_pack{len(found)}", tuple(map(m.argument, x.launch.arguments)))
+            found.append(Prepack(numbers[m.segment.reads[x.input]], m.of(x.bytes), launch))
+        return tuple(found)
 
     def loops(self, kernel: Kernel) -> tuple[LoopNest, ...]:
         found = super().loops(kernel)
