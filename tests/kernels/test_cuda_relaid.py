@@ -16,6 +16,7 @@ from tilewright.core import Candidate, IllegalSchedule, Task
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
+from tilewright.kernels.primitives.mma_types import ROUNDING
 from tilewright.kernels.reference import evaluate
 from tilewright.kernels.rewrite.relaid import relaid, side_by_side
 from tilewright.kernels.templates import default_schedule, templates_for
@@ -305,6 +306,8 @@ def test_constant_operands_are_turned_however_seldom_they_are_read(op: str, para
     assert str(schedule.values["cut"]).endswith("cuda_wgmma")
     kernel = CUDA_RELAID.lower(Candidate(task, schedule))
     assert [(x.input, len(kernel.program.launches)) for x in kernel.program.prepack] == [(1, 1)]
+    # Matrix units round sums of 8-bit reals further, also behind a copy.
+    assert kernel.program.rounding == (ROUNDING if op == "scaled_mm" else 1.0)
     program = Program.loads(task.workload.program)
     inputs, got = random_arrays(program, 1), empty_output(program.output.shape, program.output.dtype)
     launch = launch_values(Candidate(task, schedule))

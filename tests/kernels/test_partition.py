@@ -370,6 +370,7 @@ def test_another_kernel_of_a_segment_is_another_text_and_has_other_features(name
         static, memory = replace(CpuStatic(), prefetch=1 << 20), Workspace((Array("planted", "char", 1 << 20),))
         changes: dict[str, Any] = {
             "launches": (Launch("_planted", ("PLANTED",)),), "static": static, "workspace": memory, "align": 1 << 10,
+            "rounding": 2.0,
             "text": Opaque((LoopNest("planted", {}, (), ()),), lambda _, symbol: f"text of {symbol}"),
         }  # fmt: skip
         planted = replace(k, **changes)
@@ -382,7 +383,7 @@ def test_another_kernel_of_a_segment_is_another_text_and_has_other_features(name
         assert f"code=tw_p{n}_planted(t,args+" in changed.lower("tw").source
         assert f"text of tw_p{n}" in changed.lower("tw").source
         assert evaluate(program.workspace, dict.fromkeys(changed.arguments, 1)) >= 1 << 20
-        assert program.align == 1 << 10
+        assert (program.align, program.rounding) == (1 << 10, 2.0)
 
 
 @pytest.mark.parametrize("name", [*ON_A_GPU, "convolved"])

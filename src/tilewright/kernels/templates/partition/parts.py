@@ -45,6 +45,9 @@ class Parts:
     def align(self) -> int:
         return max(k.align for _, k in self.parts)
 
+    def rounding(self) -> float:
+        return max(k.rounding for _, k in self.parts)
+
 
 def text_of(m: Member, kernel: Kernel, symbol: str) -> str:
     """The text of a segment's kernel.

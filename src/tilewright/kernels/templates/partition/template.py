@@ -223,7 +223,7 @@ def kernel_of_parts(whole: CpuParts | GpuParts) -> Kernel:
     """The kernel that computes all segments of a program."""
     return Kernel(
         text=whole, static=whole, launches=whole.launches, workspace=whole.workspace, align=whole.align,
-        prepack=whole.prepack,
+        prepack=whole.prepack, rounding=whole.rounding,
     )  # fmt: skip
 
 
