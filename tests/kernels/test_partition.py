@@ -386,6 +386,18 @@ def test_another_kernel_of_a_segment_is_another_text_and_has_other_features(name
         assert (program.align, program.rounding) == (1 << 10, 2.0)
 
 
+def test_a_kernel_that_rearranges_other_inputs_than_its_segments_is_refused() -> None:
+    task = task_of(mlp(40, 96, 64, 48, constant=True), portable_target(TEMPLATE))
+    space, rng = TEMPLATE.space(task), random.Random(0)
+    kernels = (TEMPLATE.kernel(task, space.sample(rng)) for _ in range(100))
+    kernel = next(k for k in kernels if len(k.prepack) == 2)
+    first, second = kernel.prepack
+    given = replace(first, launch=replace(first.launch, arguments=("PLANTED", *first.launch.arguments)))
+    for changed in ((second,), (second, first), (given, second), ()):
+        with pytest.raises(ValueError, match="rearranges other inputs than its segments"):
+            replace(kernel, prepack=changed).lower("tw")
+
+
 @pytest.mark.parametrize("name", [*ON_A_GPU, "convolved"])
 def test_launches_of_a_gpu_stay_within_the_workspace_and_beside_what_is_passed_on(name: str) -> None:
     task = task_of(PROGRAMS[name](), portable_target(CUDA_PARTITION))

@@ -314,7 +314,8 @@ class KernelContract(PairContract):
             for symbol, x, planted in _launched(kernel):
                 if not isinstance(x, GlobalFunction):
                     continue
-                changed = planted(grown := replace(x, threads=2 * x.threads, min_blocks=9, shared=x.shared + 64))
+                grown = replace(x, threads=2 * x.threads, min_blocks=9, shared=x.shared + 64)
+                changed = planted(grown)
                 together = f" TW_CLUSTER({x.cluster})" if x.cluster > 1 else ""
                 head = f"TW_KERNEL({grown.threads}, 9){together} void tw{symbol}("
                 assert head in changed.lower("tw").source

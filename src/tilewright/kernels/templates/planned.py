@@ -26,8 +26,7 @@ Values = Mapping[str, Value]
 
 
 class KernelTemplate:
-    """What templates share that build a :class:`~tilewright.kernels.kernel.Kernel`: its functions are what callers ask
-    for."""
+    """What templates share that build a :class:`~tilewright.kernels.kernel.Kernel`, whose functions callers ask for."""
 
     _latest: tuple[Task, Schedule, Kernel] | None = None
 

@@ -165,8 +165,7 @@ def plan(a: Attention, target: Target, values: Mapping[str, Value]) -> Attention
 
 
 def _nests(a: Attention, target: Target, values: Mapping[str, Value]) -> tuple[LoopNest, LoopNest]:
-    """The scores, then the result, over strips of queries and blocks of keys; every pair of a query and a key is
-    counted."""
+    """The scores, then the result, over strips of queries and blocks of keys; all pairs of both are counted."""
     lanes, key_rows = target.vector_bytes // ITEM, int(values["KR"])
     strip, keys = int(values["NV"]) * lanes, int(a.keys)
     part = ceildiv(keys, int(values.get("KP", 1)))

@@ -395,25 +395,21 @@ class _Text:
     def finish(self) -> str:
         """A function that divides by the sums, turns the result and applies what comes after."""
         a = self.p.a
-        strides = dict(zip((*self.rows_axes, "e"), a.output.strides, strict=True))
+        axes = tuple(f"i{n}" for n in range(len(a.output.shape) - 1))
+        strides = dict(zip((*axes, "e"), a.output.strides, strict=True))
         at = "+".join([f"q0*{ctext(strides[a.query])}", *(f"o_{b}*{ctext(strides[b])}" for b in a.outer)])
         return self.fill(
             FINISH, a.finish, kind=storage(a.output.dtype), output=a.output.name, number=len(a.program.inputs),
             to=f"{a.output.name}+{at}" if a.plain_finish else "rows",
             step=ctext(strides[a.query] if a.plain_finish else a.width),
-            after=[] if a.plain_finish else self.row_pass(),
+            after=[] if a.plain_finish else self.row_pass(axes),
         )  # fmt: skip
 
-    @property
-    def rows_axes(self) -> tuple[str, ...]:
-        """Names of the output's axes but the last, in order."""
-        return tuple(f"i{n}" for n in range(len(self.p.a.output.shape) - 1))
-
-    def row_pass(self) -> list[str]:
-        """Statements that apply to rows of the result what comes after."""
+    def row_pass(self, axes: tuple[str, ...]) -> list[str]:
+        """Statements that apply to rows of the result, over these axes, what comes after."""
         a, d, fresh = self.p.a, self.p.a.width, _fresh()
         lines = [" for(long i=0;i<nq;i++) {", "  long e=0;"]
-        indices, at = tuple(axis(x) for x in (*self.rows_axes, a.key)), f"rows+i*{d}L+e"
+        indices, at = tuple(axis(x) for x in (*axes, a.key)), f"rows+i*{d}L+e"
         for left in (None, "n") if d % self.p.lanes else (None,):
             body = [f"const V y={f'tw::load<V>({at})' if left is None else f'tw::load_n<V>({at},n)'};"]
             printer = self.printer({a.query: "(q0+i)", a.key: "e"}, a.key, {VALUE: "y"}, left)

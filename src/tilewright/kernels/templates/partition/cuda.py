@@ -185,10 +185,11 @@ def placed(kernel: Kernel) -> tuple[Placed, ...]:
 
 
 def can_be_joined(launches: Sequence[tuple[int, Launched]]) -> bool:
-    """Whether they are grids of one dimension with blocks of one size, which are given pointers alone."""
+    """Whether they are several grids of one dimension with blocks of one size, which are given pointers alone."""
     found = [f for _, f in launches if isinstance(f, GlobalFunction)]
     plain = [f for f in found if (type(f.blocks), f.blocks_y, f.cluster, f.arguments) == (int, 1, 1, ())]
-    return len(launches) == len(plain) and len({f.threads for f in plain}) == 1 and not any(f.has_maps for f in plain)
+    same = 1 < len(launches) == len(plain) and len({f.threads for f in plain}) == 1
+    return same and not any(f.has_maps for f in plain)
 
 
 def reads_constants(program: Program, m: Member) -> bool:

@@ -1,5 +1,4 @@
-"""A partition's kernel: loops, static features, launches, memory and text of the whole follow from the kernels of its
-segments."""
+"""A partition's kernel: loops, static features, launches, memory and text follow from the kernels of its segments."""
 
 from __future__ import annotations
 
@@ -208,8 +207,11 @@ class CpuParts(Parts):
         )  # fmt: skip
 
     def source(self, kernel: Kernel, symbol: str) -> str:
+        """The text. Raises ``ValueError`` where the kernel has other launches that rearrange inputs than segments."""
         each = kernel.workspace if self.strips == 1 else self._each
         places, packs = self._places(each), iter(kernel.prepack)
+        if [x.launch for x in kernel.prepack] != [x.launch for x in self.prepack()]:
+            raise ValueError("the kernel rearranges other inputs than its segments")
         numbers = {t.name: f"tensors[{n}]" for n, t in enumerate(self.program.inputs)}
         sources: list[str] = []
         calls: list[str] = []
