@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.core import UsageError, Workload
+from tilewright.core import IMPLICIT, UsageError, Workload
 from tilewright.graph import GraphBuilder
 from tilewright.graph.groups import state_nodes, workload_of
 from tilewright.kernels.nn.sizes import LAYOUTS
 from tilewright.kernels.operators import get_operator
-from tilewright.kernels.operators.convolution import size_names
 
+Shape = tuple[int, ...]
 DTYPES = ("float32", "float64", "float16", "bfloat16")
 """The dtypes that are served."""
 
@@ -54,6 +54,17 @@ class Tensor:
     def size(self) -> int:
         return math.prod(self.shape)
 
+    @property
+    def stored(self) -> tuple[bool, Shape]:
+        """Of matrices: whether their axes lie exchanged in memory, and the shape there, with one axis of batches.
+
+        Raises :class:`NoRequest` where they are dense neither way.
+        """
+        if not (self.dense or self.turned):
+            raise NoRequest("strides")
+        batch = (math.prod(self.shape[:-2]),) if self.rank > 2 else ()
+        return not self.dense, (*batch, *(self.shape[-2:] if self.dense else self.shape[:-3:-1]))
+
 
 @dataclass(frozen=True)
 class Request:
@@ -85,45 +96,52 @@ def request(name: str, args: Arguments) -> Request:
         raise NoRequest("empty")
     if not all(t.plain for t in tensors):
         raise NoRequest("type")
-    op, params, places = _RECOGNISERS[name](*args)
-    if mixed:
-        return _mixed(op, params, places, args)
-    if op == "attention" and any(args[p].order for p in places):
-        return _of_heads(params, places, args)
+    op, attributes, shapes = _RECOGNISERS[name](*args)
     try:
-        workload = get_operator(op).workload(**params, dtype=dtype)
-        if params.get("layout"):
-            rank = args[0].rank
-            last, kernel = channels_last(rank), (*range(2, rank), 1, 0)
-            return Request(workload, places, {0: last, 1: kernel}, last)
-        return Request(workload, places)
+        workload = _workload(op, shapes, {**attributes, "dtype": dtype})
     except UsageError as e:  # what does not fit together: the framework names it
         raise NoRequest("shape") from e
+    places = tuple(shapes)
+    if mixed:
+        return _mixed(op, attributes, places, args)
+    if op == "attention" and any(args[p].order for p in places):
+        return _of_heads(attributes, places, args)
+    if "layout" in attributes:
+        last = channels_last(args[0].rank)
+        return Request(workload, places, {0: last, 1: kernel_last(args[0].rank)}, last)
+    return Request(workload, places)
 
 
 def similar(name: str, args: Arguments) -> tuple[str, list[tuple[int, ...]], dict[str, Any]] | None:
     """The operator of ours for such shapes whatever the tensors' types, its inputs' shapes and its attributes."""
     try:
-        op, params, _ = _RECOGNISERS[name](*args)
-        workload = get_operator(op).workload(**params)
+        op, attributes, shapes = _RECOGNISERS[name](*args)
+        workload = _workload(op, shapes, attributes)
     except (NoRequest, UsageError):
         return None
-    return op, [s.shape for s in workload.inputs], params
+    return op, [s.shape for s in workload.inputs], {k: v for k, v in workload.params if k not in IMPLICIT}
 
 
-def _mixed(op: str, params: dict[str, Any], places: tuple[int, ...], args: Arguments) -> Request:
+def _workload(op: str, shapes: Mapping[int, Shape], attributes: Mapping[str, Any]) -> Workload:
+    """The workload of inputs of these shapes. Raises ``UsageError`` where they do not fit together."""
+    operator = get_operator(op)
+    assert operator.infer is not None
+    return operator.workload(**operator.infer([*shapes.values()], **attributes))
+
+
+def _mixed(op: str, attributes: Mapping[str, Any], places: tuple[int, ...], args: Arguments) -> Request:
     """A norm of 16-bit reals whose weights are float32, stated as graphs state it."""
     builder = GraphBuilder()
     names = {f"x{p}": p for p in places}
     given = {p: builder.input(n, args[p].shape, args[p].dtype) for n, p in names.items()}
-    own = {"normalized_shape": tuple(int(n) for n in args[1]), "eps": params["eps"]}
+    own = {"normalized_shape": attributes["normalized_shape"], "eps": attributes["eps"]}
     last = (2, 3) if op == "layer_norm" else (2,)
     graph = builder.build([builder.add(op, [given[0], *(given.get(p, "") for p in last)], own)])
     program, reads = state_nodes(graph, graph.nodes)
     return Request(workload_of(op, program), tuple(names[n] for n in reads))
 
 
-def _of_heads(params: Mapping[str, Any], places: tuple[int, ...], args: Arguments) -> Request:
+def _of_heads(attributes: Mapping[str, Any], places: tuple[int, ...], args: Arguments) -> Request:
     """Attention whose heads lie where projections write them, behind the positions: stated as graphs state it."""
     builder, operands, orders = GraphBuilder(), [], {}
     for p in places:
@@ -135,7 +153,7 @@ def _of_heads(params: Mapping[str, Any], places: tuple[int, ...], args: Argument
             operands.append(builder.add("permute", [rows], {"dims": HEADS}))
         else:
             operands.append(builder.input(f"x{p}", args[p].shape, args[p].dtype))
-    how = {"is_causal": params["is_causal"], "scale": params["scale"] or None}
+    how = {"is_causal": attributes["is_causal"], "scale": attributes["scale"] or None}
     graph = builder.build([builder.add("scaled_dot_product_attention", operands, how)])
     program, reads = state_nodes(graph, graph.nodes)
     return Request(workload_of("attention", program), tuple(int(n[1:]) for n in reads), orders)
@@ -150,19 +168,24 @@ def channels_last(rank: int) -> tuple[int, ...]:
     return (0, *range(2, rank), 1)
 
 
-Asked = tuple[str, dict[str, Any], tuple[int, ...]]
+def kernel_last(rank: int) -> tuple[int, ...]:
+    """The order of the axes of such images' kernels."""
+    return (*range(2, rank), 1, 0)
 
 
-def _dense(*tensors: Tensor | None) -> None:
-    if any(t is not None and not t.dense for t in tensors):
+Asked = tuple[str, dict[str, Any], dict[int, Shape]]
+"""An operator of ours, attributes, and its inputs' shapes in memory, by which of the arguments they are.
+
+The operator itself says whether they fit together, and what its sizes are.
+"""
+
+
+def _inputs(given: Mapping[int, Tensor | None]) -> dict[int, Shape]:
+    """The shapes of those arguments that there are, which a kernel takes as they are."""
+    tensors = {n: t for n, t in given.items() if t is not None}
+    if not all(t.dense for t in tensors.values()):
         raise NoRequest("strides")
-
-
-def _turned(t: Tensor) -> bool:
-    """Whether the last two axes lie exchanged in memory. Raises :class:`NoRequest` where it is not dense either way."""
-    if not (t.dense or t.turned):
-        raise NoRequest("strides")
-    return not t.dense
+    return {n: t.shape for n, t in tensors.items()}
 
 
 def _fits(condition: bool) -> None:
@@ -170,123 +193,80 @@ def _fits(condition: bool) -> None:
         raise NoRequest("shape")
 
 
+def _product(op: str, a: tuple[bool, Shape], b: tuple[bool, Shape]) -> Asked:
+    return op, {"trans_a": a[0], "trans_b": b[0]}, {0: a[1], 1: b[1]}
+
+
 def _mm(a: Tensor, b: Tensor) -> Asked:
-    _fits(a.rank == b.rank == 2 and a.shape[1] == b.shape[0])
-    sizes = {"m": a.shape[0], "n": b.shape[1], "k": a.shape[1]}
-    return "matmul", {**sizes, "trans_a": _turned(a), "trans_b": _turned(b)}, (0, 1)
+    return _product("matmul", a.stored, b.stored)
 
 
 def _batched(a: Tensor, b: Tensor) -> Asked:
-    _fits(a.rank == b.rank >= 3 and a.shape[:-2] == b.shape[:-2] and a.shape[-1] == b.shape[-2])
-    sizes = {"b": math.prod(a.shape[:-2]), "m": a.shape[-2], "n": b.shape[-1], "k": a.shape[-1]}
-    return "batch_matmul", {**sizes, "trans_a": _turned(a), "trans_b": _turned(b)}, (0, 1)
+    _fits(a.rank == b.rank >= 3 and a.shape[:-2] == b.shape[:-2])
+    return _product("batch_matmul", a.stored, b.stored)
 
 
 def _matmul(a: Tensor, b: Tensor) -> Asked:
-    if a.rank == b.rank == 2:
-        return _mm(a, b)
-    if a.rank > 2 and b.rank == 2:  # rows of all batches are one product's
-        _dense(a)
-        _fits(a.shape[-1] == b.shape[0])
-        sizes = {"m": a.size // a.shape[-1], "n": b.shape[1], "k": b.shape[0]}
-        return "matmul", {**sizes, "trans_b": _turned(b)}, (0, 1)
-    return _batched(a, b)
+    return _product("matmul", _rows(a), b.stored) if a.rank > 1 and b.rank == 2 else _batched(a, b)
+
+
+def _rows(x: Tensor) -> tuple[bool, Shape]:
+    """As :attr:`Tensor.stored`, of one matrix: the rows of all batches."""
+    if x.rank == 2:
+        return x.stored
+    shape = _inputs({0: x})[0]
+    return False, (math.prod(shape[:-1]), *shape[-1:])
 
 
 def _linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Asked:
-    _fits(x.rank >= 1 and weight.rank == 2 and x.shape[-1] == weight.shape[1])
-    _fits(bias is None or bias.shape == weight.shape[:1])
-    turned = _turned(x) if x.rank == 2 else False
-    if x.rank != 2:
-        _dense(x)
-    _dense(bias)
-    n, k = weight.shape
-    params = {"m": x.size // k, "n": n, "k": k, "trans_a": turned, "trans_b": not _turned(weight)}
-    return "matmul", {**params, "bias": bias is not None}, (0, 1) if bias is None else (0, 1, 2)
+    op, how, shapes = _product("matmul", _rows(x), weight.stored)
+    how |= {"trans_b": not how["trans_b"], "bias": bias is not None}
+    return op, how, shapes | _inputs({2: bias})
 
 
-def _convolution(
-    axes: int,
-    transposed: bool,
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    stride: Sequence[int],
-    padding: Sequence[int],
-    *more: Any,
-) -> Asked:
-    """What a convolution of either direction asks for; lists have numbers for each spatial axis, or one for all.
-
-    ``more``: dilation and groups; of a transposed one the output's padding, groups and dilation.
-    """
-    lists = {"stride": stride, "padding": padding}
-    if transposed:
-        lists["output_padding"], groups, lists["dilation"] = more
-    else:
-        lists["dilation"], groups = more
-    _fits(x.rank == weight.rank == axes + 2 and groups > 0)
-    inner, outer = (weight.shape[0], weight.shape[1] * groups) if transposed else weight.shape[1::-1]
-    _fits(x.shape[1] == (inner if transposed else inner * groups))
-    _fits((inner if transposed else outer) % groups == 0 and (bias is None or bias.shape == (outer,)))
-    last = not transposed and axes > 1 and x.order == channels_last(x.rank)
-    _dense(bias, *(() if last else (x, weight)))
-    params: dict[str, Any] = dict(zip(size_names(axes), (*x.shape, outer, *weight.shape[2:]), strict=True))
-    for name, value in lists.items():
-        params[name] = _sizes(value if len(value) == axes else [*value] * axes)
-    params |= {"groups": groups, "bias": bias is not None, **({"layout": LAYOUTS[axes][1]} if last else {})}
-    return f"conv{'_transpose' if transposed else ''}{axes}d", params, (0, 1) if bias is None else (0, 1, 2)
+def _convolution(op: str, window: str, x: Tensor, weight: Tensor, bias: Tensor | None, *more: Any) -> Asked:
+    """What a convolution asks for. ``window``: the names of what follows the bias; lists have numbers for each spatial
+    axis, or one for all."""
+    how = {**dict(zip(window.split(), more, strict=True)), "bias": bias is not None}
+    axes = int(op[-2])
+    last = axes > 1 and x.rank == weight.rank == axes + 2 and x.order == channels_last(x.rank)
+    if not last or "output_padding" in how:
+        return op, how, _inputs({0: x, 1: weight, 2: bias})
+    orders = (x, channels_last(x.rank)), (weight, kernel_last(x.rank))
+    shapes = {n: tuple(t.shape[d] for d in order) for n, (t, order) in enumerate(orders)}
+    return op, {**how, "layout": LAYOUTS[axes][1]}, shapes | _inputs({2: bias})
 
 
-def _sizes(values: Sequence[int]) -> str:
-    return ",".join(str(int(v)) for v in values)
+def _norm(op: str, rows: Sequence[Tensor], own: Sequence[int], eps: float, **scaling: Tensor | None) -> Asked:
+    """What a norm asks for. ``scaling``: the arguments behind ``own``, the sizes of the axes, by name."""
+    _fits(bool(own))
+    given = {name: t is not None for name, t in scaling.items()}
+    how = {"normalized_shape": tuple(int(n) for n in own), "eps": eps, **given}
+    return op, how, _inputs(dict(enumerate((*rows, None, *scaling.values()))))
 
 
 def _layer_norm(x: Tensor, own: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float) -> Asked:
-    _dense(x, weight, bias)
-    _fits(all(t is None or t.shape == tuple(own) for t in (weight, bias)))
-    params = {"shape": _sizes(x.shape), "normalized_shape": _sizes(own), "weight": weight is not None, "eps": eps}
-    places = (0, *(n for n, t in ((2, weight), (3, bias)) if t is not None))
-    return "layer_norm", {**params, "bias": bias is not None}, places
+    return _norm("layer_norm", [x], own, eps, weight=weight, bias=bias)
 
 
 def _rms_norm(x: Tensor, own: Sequence[int], weight: Tensor | None, eps: float | None) -> Asked:
-    _dense(x, weight)
-    _fits(weight is None or weight.shape == tuple(own))
     if eps is None:
         if x.dtype not in ("float32", "float64"):
             raise NoRequest("arguments")
         eps = float(np.finfo(x.dtype).eps)
-    params = {"shape": _sizes(x.shape), "normalized_shape": _sizes(own), "weight": weight is not None, "eps": eps}
-    return "rms_norm", params, (0,) if weight is None else (0, 2)
+    return _norm("rms_norm", [x], own, eps, weight=weight)
 
 
-def _softmax(op: str) -> Callable[..., Asked]:
-    def softmax(x: Tensor, dim: int) -> Asked:
-        _dense(x)
-        _fits(x.rank > 0 and -x.rank <= dim < x.rank)
-        last = dim % x.rank == x.rank - 1
-        return op, {"shape": _sizes(x.shape), "dim": -1 if last else dim % x.rank}, (0,)
-
-    return softmax
+def _norm_backward(op: str, grad: Tensor, x: Tensor, own: Sequence[int], weight: Tensor | None, eps: float) -> Asked:
+    return _norm(op, [grad, x], own, eps, weight=weight)
 
 
-def _softmax_backward(op: str) -> Callable[..., Asked]:
-    def backward(grad: Tensor, y: Tensor, dim: int) -> Asked:
-        _fits(grad.shape == y.shape)
-        _dense(grad)
-        return (op, *_softmax(op)(y, dim)[1:2], (0, 1))
-
-    return backward
-
-
-def _norm_backward(op: str) -> Callable[..., Asked]:
-    def backward(grad: Tensor, x: Tensor, own: Sequence[int], weight: Tensor | None, eps: float) -> Asked:
-        _dense(grad, x, weight)
-        _fits(grad.shape == x.shape and (weight is None or weight.shape == tuple(own)))
-        params = {"shape": _sizes(x.shape), "normalized_shape": _sizes(own), "weight": weight is not None, "eps": eps}
-        return op, params, (0, 1) if weight is None else (0, 1, 3)
-
-    return backward
+def _softmax(op: str, *args: Any) -> Asked:
+    """What a softmax or its gradient asks for, of tensors of one shape and an axis."""
+    *tensors, dim = args
+    rank = tensors[-1].rank
+    _fits(-rank <= dim < rank)
+    return op, {"dim": -1 if dim % rank == rank - 1 else dim % rank}, _inputs(dict(enumerate(tensors)))
 
 
 def _attention(
@@ -301,16 +281,13 @@ def _attention(
     if mask is not None:  # where a mask hides all keys frameworks give no NaN, as our kernels do
         raise NoRequest("arguments")
     _fits(q.rank == k.rank == v.rank and q.rank in (3, 4))
-    _dense(*(t for t in (q, k, v) if t.order != HEADS))
-    (b, h, lq, d), keys, values = (t.shape if t.rank == 4 else (t.shape[0], 1, *t.shape[1:]) for t in (q, k, v))
-    (hk, lk), dv = keys[1:3], values[3]
-    _fits(keys == (b, hk, lk, d) and values[:3] == keys[:3] and (h == hk or (enable_gqa and h % hk == 0)))
-    params: dict[str, Any] = {"b": b, "h": h, "lq": lq, "lk": lk, "d": d, "is_causal": is_causal}
-    params |= {"hk": 0 if hk == h else hk, "dv": 0 if dv == d else dv}
-    usual = scale is None or scale == 1 / math.sqrt(d)
+    _inputs(dict(enumerate(t for t in (q, k, v) if t.order != HEADS)))
+    shapes = [t.shape if t.rank == 4 else (t.shape[0], 1, *t.shape[1:]) for t in (q, k, v)]
+    _fits(enable_gqa or shapes[0][1] == shapes[1][1])
+    usual = scale is None or scale == 1 / math.sqrt(q.shape[-1])
     if scale == 0.0:
         raise NoRequest("arguments")
-    return "attention", {**params, "scale": 0.0 if usual else scale}, (0, 1, 2)
+    return "attention", {"is_causal": is_causal, "scale": 0.0 if usual else scale}, dict(enumerate(shapes))
 
 
 _RECOGNISERS: dict[str, Callable[..., Asked]] = {
@@ -318,15 +295,14 @@ _RECOGNISERS: dict[str, Callable[..., Asked]] = {
     "bmm": _batched,
     "matmul": _matmul,
     "linear": _linear,
-    **{f"conv{axes}d": partial(_convolution, axes, False) for axes in (1, 2, 3)},
-    **{f"conv_transpose{axes}d": partial(_convolution, axes, True) for axes in (1, 2)},
+    **{op: partial(_convolution, op, "stride padding dilation groups") for op in ("conv1d", "conv2d", "conv3d")},
+    **{
+        op: partial(_convolution, op, "stride padding output_padding groups dilation")
+        for op in ("conv_transpose1d", "conv_transpose2d")
+    },
     "layer_norm": _layer_norm,
     "rms_norm": _rms_norm,
-    "softmax": _softmax("softmax"),
-    "log_softmax": _softmax("log_softmax"),
-    "softmax_backward": _softmax_backward("softmax_backward"),
-    "log_softmax_backward": _softmax_backward("log_softmax_backward"),
-    "layer_norm_backward": _norm_backward("layer_norm_backward"),
-    "rms_norm_backward": _norm_backward("rms_norm_backward"),
+    **{op: partial(_norm_backward, op) for op in ("layer_norm_backward", "rms_norm_backward")},
+    **{f"{op}{way}": partial(_softmax, f"{op}{way}") for op in ("softmax", "log_softmax") for way in ("", "_backward")},
     "scaled_dot_product_attention": _attention,
 }
