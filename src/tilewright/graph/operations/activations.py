@@ -35,10 +35,6 @@ def _hardsigmoid(input: te.TensorRef, alpha: float = 1 / 6, beta: float = 0.5) -
     return pointwise("hardsigmoid", (input,), lambda x: te.minimum(te.maximum(x * alpha + beta, 0.0), 1.0))
 
 
-def _sigmoid(x: te.Expr) -> te.Expr:
-    return 1.0 / (1.0 + te.exp(-x))
-
-
 def _log_sigmoid(x: te.Expr) -> te.Expr:
     return te.minimum(x, 0.0) - te.log1p(te.exp(-te.abs(x)))
 
@@ -92,7 +88,7 @@ def _softplus(input: te.TensorRef, beta: float = 1.0, threshold: float = 20.0) -
 
 
 register_unary((
-    ("sigmoid", _sigmoid, True, "Sigmoid"),
+    ("sigmoid", lambda x: activate(x, "sigmoid"), True, "Sigmoid"),
     ("relu", lambda x: activate(x, "relu"), True, "Relu"),
     ("silu", lambda x: activate(x, "silu"), True, None),
     ("mish", _mish, True, "Mish"),

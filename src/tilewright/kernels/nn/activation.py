@@ -16,7 +16,7 @@ SQRT_HALF = math.sqrt(0.5)
 SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
 
 
-def activate(x: te.Expr, activation: Activation) -> te.Expr:
+def activate(x: te.Expr, activation: Activation | Literal["sigmoid"]) -> te.Expr:
     """The activation of one value."""
     if activation == "relu":
         return te.maximum(x, 0.0)
@@ -26,6 +26,8 @@ def activate(x: te.Expr, activation: Activation) -> te.Expr:
         return 0.5 * x * (1.0 + te.tanh(SQRT_2_OVER_PI * (x + 0.044715 * x**3)))
     if activation == "silu":
         return x / (1.0 + te.exp(-x))
+    if activation == "sigmoid":
+        return 1.0 / (1.0 + te.exp(-x))
     return x
 
 
@@ -52,7 +54,7 @@ def silu(input: te.TensorRef) -> te.TensorRef:
 
 def sigmoid(input: te.TensorRef) -> te.TensorRef:
     """``1 / (1 + exp(-x))`` of every element of ``input``, of any shape."""
-    return pointwise(input, lambda x: 1.0 / (1.0 + te.exp(-x)))
+    return pointwise(input, lambda x: activate(x, "sigmoid"))
 
 
 def tanh(input: te.TensorRef) -> te.TensorRef:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import ast
 import math
+import operator
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial, reduce
 from typing import Any
 
 import numpy as np
@@ -56,8 +57,9 @@ def names(op: str, text: str) -> frozenset[str]:
 _EXAMPLE = "gelu(x*2 + y)"
 _BINARY: dict[type[ast.operator], str] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floordiv", ast.Mod: "mod",
-    ast.Pow: "pow",
+    ast.Pow: "power",
 }  # fmt: skip
+_UNARY: dict[type[ast.unaryop], str] = {ast.Not: "not", ast.UAdd: "pos", ast.USub: "neg"}
 _COMPARE: dict[type[ast.cmpop], str] = {
     ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne",
 }  # fmt: skip
@@ -108,6 +110,32 @@ def _parsed(op: str, text: str, known: Mapping[str, object]) -> ast.expr:
     return ast.parse(text.strip(), mode="eval").body
 
 
+def _computed(e: ast.expr, known: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> Any:
+    """The formula over ``known`` values, whose arithmetic, comparisons and calls are these functions."""
+
+    def at(n: ast.expr) -> Any:
+        return _computed(n, known, functions)
+
+    if isinstance(e, ast.Name):
+        return known[e.id] if e.id in known else _CONSTANTS[e.id]
+    if isinstance(e, ast.Constant):
+        return e.value
+    if isinstance(e, ast.BinOp):
+        return functions[_BINARY[type(e.op)]](at(e.left), at(e.right))
+    if isinstance(e, ast.UnaryOp):
+        return functions[_UNARY[type(e.op)]](at(e.operand))
+    if isinstance(e, ast.Compare):
+        return functions[_COMPARE[type(e.ops[0])]](at(e.left), at(e.comparators[0]))
+    if isinstance(e, ast.BoolOp):
+        return reduce(functions["and" if isinstance(e.op, ast.And) else "or"], map(at, e.values))
+    assert isinstance(e, ast.Call)
+    assert isinstance(e.func, ast.Name)
+    return functions[e.func.id](*map(at, e.args))
+
+
+# --------------------------------------------------------------------------- expressions
+
+
 def expression(op: str, text: str, known: Mapping[str, te.Expr], dtype: str) -> te.Expr:
     """The formula over expressions, as a value of ``dtype``. Raises ``UsageError``.
 
@@ -115,7 +143,7 @@ def expression(op: str, text: str, known: Mapping[str, te.Expr], dtype: str) -> 
     """
     tree = _parsed(op, text, known)
     try:
-        return _real(_build(tree, known, dtype), dtype)
+        return _real(_computed(tree, known, _expressions(dtype)), dtype)
     except TypeError as error:  # what the language itself refuses
         raise UsageError(f"{op}: the formula {text!r} does not work ({error})", f"Write it as in {_EXAMPLE}") from None
 
@@ -128,80 +156,42 @@ def _real(v: ExprLike, dtype: str) -> te.Expr:
     return te.cast(v, dtype) if isinstance(v, te.Expr) else const(v, dtype)
 
 
-def _build(e: ast.expr, known: Mapping[str, te.Expr], dtype: str) -> ExprLike:
-    def both(a: ExprLike, b: ExprLike) -> tuple[ExprLike, ExprLike]:
-        return (a, b) if _is_whole(a) and _is_whole(b) else (_real(a, dtype), _real(b, dtype))
+@lru_cache
+def _expressions(dtype: str) -> Mapping[str, Callable[..., ExprLike]]:
+    """What a formula may use, of expressions and numbers."""
 
-    def at(n: ast.expr) -> ExprLike:
-        return _build(n, known, dtype)
+    def alike(fn: Callable[[Any, Any], ExprLike], a: ExprLike, b: ExprLike) -> ExprLike:
+        return fn(a, b) if _is_whole(a) and _is_whole(b) else reals(fn, a, b)
 
-    if isinstance(e, ast.Name):
-        return known[e.id] if e.id in known else _CONSTANTS[e.id]
-    if isinstance(e, ast.Constant):
-        assert isinstance(e.value, (int, float))
-        return e.value
-    if isinstance(e, ast.BinOp):
-        return _arithmetic(_BINARY[type(e.op)], *both(at(e.left), at(e.right)), dtype=dtype)
-    if isinstance(e, ast.UnaryOp):
-        v = at(e.operand)
-        if isinstance(e.op, ast.Not):
-            return logic("not", wrap(v))
-        return v if isinstance(e.op, ast.UAdd) else -v
-    if isinstance(e, ast.Compare):
-        a, b = both(at(e.left), at(e.comparators[0]))
-        return compare(_COMPARE[type(e.ops[0])], wrap(a), wrap(b))
-    if isinstance(e, ast.BoolOp):
-        word = "and" if isinstance(e.op, ast.And) else "or"
-        out = wrap(at(e.values[0]))
-        for part in e.values[1:]:
-            out = logic(word, out, wrap(at(part)))
-        return out
-    assert isinstance(e, ast.Call)
-    assert isinstance(e.func, ast.Name)
-    return _call(e.func.id, [at(a) for a in e.args], both, dtype)
+    def reals(fn: Callable[..., ExprLike], *values: ExprLike) -> ExprLike:
+        return fn(*(_real(v, dtype) for v in values))
 
+    def compared(name: str, a: ExprLike, b: ExprLike) -> ExprLike:
+        return alike(lambda a, b: compare(name, wrap(a), wrap(b)), a, b)
 
-def _arithmetic(op: str, a: ExprLike, b: ExprLike, dtype: str) -> ExprLike:
-    if op == "div":
-        a, b = _real(a, dtype), _real(b, dtype)
-    if op == "pow":
-        return _power(a, b)
-    result: ExprLike = _OPERATORS[op](a, b)
-    return result
+    def absolute(x: ExprLike) -> ExprLike:
+        return te.abs(x if isinstance(x, te.Expr) and _is_whole(x) else _real(x, dtype))
+
+    both = {
+        "add": operator.add, "sub": operator.sub, "mul": operator.mul, "floordiv": operator.floordiv,
+        "mod": operator.mod, "power": _power, "maximum": te.maximum, "minimum": te.minimum,
+    }  # fmt: skip
+    real = {n: getattr(te, n) for n in ("exp", "log", "log1p", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf", "floor")}
+    real |= {n: partial(activate, activation=n) for n in ("relu", "gelu", "gelu_tanh", "silu", "sigmoid")}
+    return {
+        **{n: partial(alike, fn) for n, fn in both.items()},
+        **{n: partial(reals, fn) for n, fn in {**real, "div": operator.truediv, "pow": te.pow}.items()},
+        **{n: partial(compared, n) for n in _COMPARE.values()},
+        **{n: lambda *v, n=n: logic(n, *map(wrap, v)) for n in ("not", "and", "or")},
+        "pos": lambda v: v, "neg": operator.neg, "abs": absolute,
+        "where": lambda c, a, b: alike(partial(te.select, wrap(c)), a, b),
+    }  # fmt: skip
 
 
 def _power(a: ExprLike, b: ExprLike) -> ExprLike:
     exponent = b.value if isinstance(b, te.Expr) else b
     assert isinstance(exponent, (int, float))
     return a ** int(exponent) if isinstance(a, te.Expr) else float(a) ** int(exponent)
-
-
-_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
-    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "div": lambda a, b: a / b,
-    "floordiv": lambda a, b: a // b, "mod": lambda a, b: a % b,
-}  # fmt: skip
-
-
-def _call(
-    name: str, args: list[ExprLike], both: Callable[[ExprLike, ExprLike], tuple[ExprLike, ExprLike]], dtype: str
-) -> ExprLike:
-    if name == "where":
-        return te.select(wrap(args[0]), *both(args[1], args[2]))
-    if name in ("maximum", "minimum"):
-        a, b = both(args[0], args[1])
-        return te.maximum(a, b) if name == "maximum" else te.minimum(a, b)
-    if name == "pow":
-        return te.pow(_real(args[0], dtype), _real(args[1], dtype))
-    (x,) = args
-    if name == "abs":
-        return te.abs(x if isinstance(x, te.Expr) and _is_whole(x) else _real(x, dtype))
-    v = _real(x, dtype)
-    if name == "sigmoid":
-        return 1.0 / (1.0 + te.exp(-v))
-    if name in ("relu", "gelu", "gelu_tanh", "silu"):
-        return activate(v, name)  # type: ignore[arg-type]
-    plain: te.Expr = getattr(te, name)(v)
-    return plain
 
 
 # --------------------------------------------------------------------------- NumPy
@@ -211,35 +201,16 @@ def numpy_value(op: str, text: str, known: Mapping[str, Array]) -> Array:
     """The formula computed by NumPy on arrays that stretch to each other. Raises ``UsageError``."""
     tree = _parsed(op, text, known)
     with np.errstate(all="ignore"):
-        return np.asarray(_numpy(tree, known))
+        return np.asarray(_computed(tree, known, _NUMPY))
 
 
-def _numpy(e: ast.expr, known: Mapping[str, Array]) -> Any:
-    def at(n: ast.expr) -> Any:
-        return _numpy(n, known)
+def _of_numbers(fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """``fn`` of conditions as 0 or 1, as expressions have them."""
 
-    if isinstance(e, ast.Name):
-        return known[e.id] if e.id in known else _CONSTANTS[e.id]
-    if isinstance(e, ast.Constant):
-        return e.value
-    if isinstance(e, ast.BinOp):
-        return _NUMPY[_BINARY[type(e.op)]](_number(at(e.left)), _number(at(e.right)))
-    if isinstance(e, ast.UnaryOp):
-        v = at(e.operand)
-        return np.logical_not(v) if isinstance(e.op, ast.Not) else v if isinstance(e.op, ast.UAdd) else -v
-    if isinstance(e, ast.Compare):
-        return _NUMPY[_COMPARE[type(e.ops[0])]](at(e.left), at(e.comparators[0]))
-    if isinstance(e, ast.BoolOp):
-        fold = np.logical_and if isinstance(e.op, ast.And) else np.logical_or
-        return fold.reduce(np.broadcast_arrays(*map(at, e.values)))
-    assert isinstance(e, ast.Call)
-    assert isinstance(e.func, ast.Name)
-    return _NUMPY[e.func.id](*map(at, e.args))
+    def number(v: Any) -> Any:
+        return v.astype(np.float32) if np.asarray(v).dtype.kind == "b" else v
 
-
-def _number(v: Any) -> Any:
-    """A condition as 0 or 1, as expressions have it."""
-    return v.astype(np.float32) if np.asarray(v).dtype.kind == "b" else v
+    return lambda a, b: fn(number(a), number(b))
 
 
 def _as(like: Any, values: Array) -> Any:
@@ -249,9 +220,12 @@ def _as(like: Any, values: Array) -> Any:
 
 
 _NUMPY: dict[str, Callable[..., Any]] = {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "floordiv": np.floor_divide,
-    "mod": np.mod, "pow": np.power, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
-    "eq": np.equal, "ne": np.not_equal, "abs": np.abs, "exp": np.exp, "log": np.log, "sqrt": np.sqrt,
+    "add": _of_numbers(np.add), "sub": _of_numbers(np.subtract), "mul": _of_numbers(np.multiply),
+    "div": _of_numbers(np.divide), "floordiv": _of_numbers(np.floor_divide), "mod": _of_numbers(np.mod),
+    "power": _of_numbers(np.power), "pos": lambda x: x, "neg": operator.neg,
+    "not": np.logical_not, "and": np.logical_and, "or": np.logical_or,
+    "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal,
+    "abs": np.abs, "exp": np.exp, "log": np.log, "sqrt": np.sqrt, "pow": np.power,
     "rsqrt": lambda x: 1 / np.sqrt(x), "tanh": np.tanh, "erf": lambda x: _as(x, erf(x)), "floor": np.floor,
     "sin": np.sin, "cos": np.cos, "log1p": np.log1p,
     "maximum": np.maximum, "minimum": np.minimum, "where": np.where, "relu": lambda x: np.maximum(x, 0),

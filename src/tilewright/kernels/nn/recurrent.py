@@ -15,6 +15,7 @@ from tilewright.core import OperatorError
 from tilewright.kernels import te
 from tilewright.kernels.expression.expr import Expr, axis, const
 from tilewright.kernels.expression.program import Mix, Monoid, Step, left, mixed, right
+from tilewright.kernels.nn.activation import activate
 
 REALS = ("float32", "float64")
 
@@ -49,7 +50,7 @@ def gru(
     layer = _Layer("gru", 3, gates, weight, bias, reverse)
 
     def step(h: Expr) -> tuple[Expr, ...]:
-        r, z = sigmoid(layer.gate(0, h)), sigmoid(layer.gate(1, h))
+        r, z = (activate(layer.gate(n, h), "sigmoid") for n in (0, 1))
         if reset_after:
             inner = layer.product(2, h)
             if bias is not None:
@@ -74,15 +75,11 @@ def lstm(
     layer = _Layer("lstm", 4, gates, weight, bias, reverse)
 
     def step(h: Expr, c: Expr) -> tuple[Expr, ...]:
-        i, f, o = (sigmoid(layer.gate(n, h)) for n in (0, 1, 3))
+        i, f, o = (activate(layer.gate(n, h), "sigmoid") for n in (0, 1, 3))
         cell = f * c + i * te.tanh(layer.gate(2, h))
         return o * te.tanh(cell), cell
 
     return layer.states((h0, c0), step)
-
-
-def sigmoid(x: Expr) -> Expr:
-    return 1.0 / (1.0 + te.exp(-x))
 
 
 @dataclass(eq=False)
