@@ -16,6 +16,7 @@ from tilewright.kernels import nn, te
 from tilewright.kernels.expression.expr import FLOATS, INDEX, NARROW, compare, const
 from tilewright.kernels.nn.dims import several_dims, value
 from tilewright.kernels.nn.reduce import cummax, cummax_positions, cummin, cummin_positions
+from tilewright.kernels.nn.sizes import Windows
 
 
 def _weighted(norm: State) -> State:
@@ -402,17 +403,15 @@ def _lp_pool(
 ) -> te.TensorRef:
     """The ``norm_type``-th root of the sum of that power of the magnitudes in each window over the last axes."""
     rank = len(kernel_size)
-    space = input.shape[-rank:]
-    sizes = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(space, kernel_size, stride, dilation, strict=True)]
+    windows = Windows.over("lp_pool", input.shape[-rank:], kernel_size, stride, 0, dilation)
 
     def powers(*i: te.Expr) -> te.Reduction:
         def power(*r: te.Expr) -> te.Expr:
-            at = [x * s + t * d for x, s, t, d in zip(i[-rank:], stride, r, dilation, strict=True)]
-            return te.abs(value(input[(*i[:-rank], *at)])) ** norm_type
+            return te.abs(value(input[(*i[:-rank], *windows.at(i[-rank:], r))])) ** norm_type
 
         return te.sum(kernel_size, power)
 
-    total = te.compute((*input.shape[:-rank], *sizes), powers)
+    total = te.compute((*input.shape[:-rank], *windows.counts), powers)
     return te.compute(total.shape, lambda *i: _root(total[i], norm_type))
 
 

@@ -13,13 +13,11 @@ from tilewright.kernels import te
 from tilewright.kernels.nn.dims import computed, value
 from tilewright.kernels.nn.sizes import (
     Layout,
+    Windows,
     check_groups,
     check_rank,
     check_vector,
-    inside,
     over_axes,
-    per_axis,
-    windows,
 )
 
 
@@ -53,10 +51,7 @@ def conv(
             f"{op}: input has {ci} channels, and weight takes {cg} in each of {groups} groups",
             "ci is groups times the weight's input channels",
         )
-    steps = per_axis(op, "stride", stride, axes, 1)
-    pads = per_axis(op, "padding", padding, axes, 0)
-    gaps = per_axis(op, "dilation", dilation, axes, 1)
-    out = windows(op, sizes, kernel, steps, pads, gaps)
+    windows = Windows.over(op, sizes, kernel, stride, padding, dilation)
     check_vector(op, "bias", bias, co)
 
     def point(*index: te.Expr) -> te.Reduction:
@@ -64,15 +59,13 @@ def conv(
 
         def tap(*reduced: te.Expr) -> te.Expr:
             c, taps = reduced_parts(lay, reduced)
-            at = [i * s + r * d - p for i, s, r, d, p in zip(place, steps, taps, gaps, pads, strict=True)]
+            at = windows.at(place, taps)
             x = value(input[lay.join(b, channel_of(o, c, ci, co, groups), at)])
-            guard = inside(at, sizes, pads)
-            x = x if guard is None else te.select(guard, x, 0.0)
-            return x * value(weight[kernel_index(lay, o, c, taps)])
+            return windows.seen(at, x, 0.0) * value(weight[kernel_index(lay, o, c, taps)])
 
         return te.sum(reduce_extents(lay, cg, kernel), tap)
 
-    return biased(te.compute(lay.join(n, co, out), point), bias, lay)
+    return biased(te.compute(lay.join(n, co, windows.counts), point), bias, lay)
 
 
 conv1d, conv2d, conv3d = (over_axes(conv, axes) for axes in (1, 2, 3))
@@ -144,16 +137,13 @@ def capsule_conv2d(
             f"{op}: input holds {cap_h}x{cap_k} matrices in {ci} channels, and weight {cap_kw}x{cap_w} in {cw}",
             "The columns of the input's matrices are the rows of the weight's, and the input channels agree",
         )
-    steps, pads = per_axis(op, "stride", stride, 2, 1), per_axis(op, "padding", padding, 2, 0)
-    ho, wo = windows(op, (h, w), (kh, kw), steps, pads, (1, 1))
+    windows = Windows.over(op, (h, w), (kh, kw), stride, padding, 1)
 
     def point(b: te.Expr, i: te.Expr, j: te.Expr, p: te.Expr, q: te.Expr, o: te.Expr) -> te.Reduction:
         def tap(r: te.Expr, s: te.Expr, k: te.Expr, c: te.Expr) -> te.Expr:
-            y, z = i * steps[0] + r - pads[0], j * steps[1] + s - pads[1]
-            x = value(input[b, y, z, p, k, c])
-            guard = inside((y, z), (h, w), pads)
-            return (x if guard is None else te.select(guard, x, 0.0)) * value(weight[r, s, k, q, c, o])
+            at = windows.at((i, j), (r, s))
+            return windows.seen(at, value(input[(b, *at, p, k, c)]), 0.0) * value(weight[r, s, k, q, c, o])
 
         return te.sum((kh, kw, cap_k, ci), tap)
 
-    return te.compute((n, ho, wo, cap_h, cap_w, co), point)
+    return te.compute((n, *windows.counts, cap_h, cap_w, co), point)

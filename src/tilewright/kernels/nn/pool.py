@@ -18,95 +18,60 @@ from tilewright.kernels import te
 from tilewright.kernels.expression import monoids
 from tilewright.kernels.expression.expr import FLOATS
 from tilewright.kernels.nn.dims import computed, value
-from tilewright.kernels.nn.sizes import Layout, check_rank, every, inside, over_axes, per_axis, windows
+from tilewright.kernels.nn.sizes import Layout, Windows, check_rank, every, over_axes, per_axis
 from tilewright.kernels.parameters import numbers
 
 
 @dataclass(frozen=True)
-class _Windows:
-    """Windows over the spatial axes of one input."""
+class _Pool:
+    """What windows over the spatial axes of one input see of it."""
 
     input: te.TensorRef
     lay: Layout
-    sizes: tuple[int, ...]
-    kernel: tuple[int, ...]
-    stride: tuple[int, ...]
-    padding: tuple[int, ...]
-    dilation: tuple[int, ...]
-    shape: tuple[int, ...]
+    windows: Windows
 
-    @property
-    def overhang(self) -> tuple[bool, ...]:
-        """Whether windows reach past the padding behind the input, axis by axis."""
-        axes = zip(
-            self.lay.split(self.shape)[2],
-            self.sizes,
-            self.kernel,
-            self.stride,
-            self.padding,
-            self.dilation,
-            strict=True,
-        )
-        return tuple((o - 1) * s + d * (k - 1) + 1 > n + 2 * p for o, n, k, s, p, d in axes)
+    def reduced(self, reduce: Callable[..., te.Reduction], outside: float, positions: bool = False) -> te.TensorRef:
+        """``reduce`` over every window; what is read outside of the input is ``outside``.
 
-    @property
-    def guarded(self) -> tuple[int, ...]:
-        """Not zero for the axes along which a window may see something outside of the input."""
-        return tuple(max(p, o) for p, o in zip(self.padding, self.overhang, strict=True))
+        ``positions``: each element beside its position (int64) among the spatial elements of its channel, -1 outside.
+        """
+        windows, lay = self.windows, self.lay
 
-    def place(self, index: Sequence[te.Expr], taps: Sequence[te.Expr]) -> list[te.Expr]:
-        """The spatial indices of the element that a window sees at ``taps``."""
-        place = self.lay.split(tuple(index))[2]
-        parts = zip(place, self.stride, taps, self.dilation, self.padding, strict=True)
-        return [i * s + r * d - p for i, s, r, d, p in parts]
+        def point(*index: te.Expr) -> te.Reduction:
+            b, c, place = lay.split(index)
 
-    def tap(self, index: Sequence[te.Expr], taps: Sequence[te.Expr], outside: float) -> te.Expr:
-        """The element that a window sees at ``taps``."""
-        b, c, _ = self.lay.split(tuple(index))
-        at = self.place(index, taps)
-        x = value(self.input[self.lay.join(b, c, at)])
-        guard = inside(at, self.sizes, self.guarded)
-        return x if guard is None else te.select(guard, x, outside)
+            def tap(*taps: te.Expr) -> Any:
+                at = windows.at(place, taps)
+                x = windows.seen(at, value(self.input[lay.join(b, c, at)]), outside)
+                return (x, windows.seen(at, _position(at, windows.sizes), -1)) if positions else x
 
-    def reduced(self, reduce: Callable[..., te.Reduction], outside: float) -> te.TensorRef:
-        """``reduce`` over every window; what is read outside of the input is ``outside``."""
+            return reduce(windows.kernel, tap)
 
-        return te.compute(self.shape, lambda *index: reduce(self.kernel, lambda *taps: self.tap(index, taps, outside)))
+        n, c, _ = lay.split(self.input.shape)
+        return te.compute(lay.join(n, c, windows.counts), point)
 
     def mean(self, count_include_pad: bool, divisor: int | None = None) -> te.TensorRef:
         """The mean of every window, of its elements inside of the input unless the padding counts.
 
         ``divisor``: what sums are divided by instead.
         """
-        total = self.reduced(te.sum, 0.0)
-        same = (count_include_pad or not any(self.padding)) and not any(self.overhang)
+        total, windows = self.reduced(te.sum, 0.0), self.windows
+        same = (count_include_pad or not any(windows.padding)) and not any(windows.overhang)
         if same or divisor is not None:
-            share = 1.0 / (math.prod(self.kernel) if divisor is None else divisor)
-            return te.compute(self.shape, lambda *i: total[i] * share)
-        counted = self.padding if count_include_pad else (0,) * len(self.padding)
+            share = 1.0 / (math.prod(windows.kernel) if divisor is None else divisor)
+            return te.compute(total.shape, lambda *i: total[i] * share)
+        counted = windows.padding if count_include_pad else (0,) * len(windows.padding)
 
         def point(*index: te.Expr) -> te.Expr:
             out = total[index]
             place = self.lay.split(index)[2]
-            axes = zip(place, self.sizes, self.kernel, self.stride, self.padding, counted, strict=True)
+            axes = zip(place, windows.sizes, windows.kernel, windows.stride, windows.padding, counted, strict=True)
             for i, size, k, s, p, c in axes:
                 first, end = te.maximum(i * s - p, -c), te.minimum(i * s - p + k, size + c)
                 out = out / te.cast(end - first, out.dtype)
             return out
 
-        return te.compute(self.shape, point)
-
-    def largest_at(self) -> te.TensorRef:
-        """The position (int64) of every window's largest value among the spatial elements of its channel."""
-
-        def element(index: Sequence[te.Expr], taps: Sequence[te.Expr]) -> tuple[te.Expr, te.Expr]:
-            at = self.place(index, taps)
-            guard = inside(at, self.sizes, self.guarded)
-            position = _position(at, self.sizes)
-            return self.tap(index, taps, -math.inf), position if guard is None else te.select(guard, position, -1)
-
-        found = _first_largest(self.input)
-        return te.compute(self.shape, lambda *i: te.reduce(found, self.kernel, lambda *taps: element(i, taps)))
+        return te.compute(total.shape, point)
 
 
 def _first_largest(input: te.TensorRef) -> te.Monoid:
@@ -122,7 +87,7 @@ def _position(at: Sequence[te.Expr], sizes: Sequence[int]) -> te.Expr:
     return found
 
 
-def _windows(
+def _pool(
     op: str,
     spatial: int,
     input: te.TensorRef,
@@ -132,24 +97,22 @@ def _windows(
     dilation: te.Ints,
     layout: str,
     ceil_mode: bool,
-) -> _Windows:
+) -> _Pool:
     lay = Layout.parse(op, layout, spatial)
     check_rank(op, "input", input.shape, spatial + 2)
     if input.dtype not in FLOATS:
         raise UsageError(f"{op}: input is {input.dtype}", f"Pooling takes {', '.join(FLOATS)}")
-    n, c, sizes = lay.split(input.shape)
+    sizes = lay.split(input.shape)[2]
     kernel = per_axis(op, "kernel_size", kernel_size, spatial, 1)
-    steps = kernel if numbers(stride) == () else per_axis(op, "stride", stride, spatial, 1)
-    pads = per_axis(op, "padding", padding, spatial, 0)
-    gaps = per_axis(op, "dilation", dilation, spatial, 1)
-    for k, p, d in zip(kernel, pads, gaps, strict=True):
+    steps = kernel if numbers(stride) == () else stride
+    windows = Windows.over(op, sizes, kernel, steps, padding, dilation, ceil_mode)
+    for k, p, d in zip(kernel, windows.padding, windows.dilation, strict=True):
         if 2 * p > d * (k - 1) + 1:
             raise UsageError(
                 f"{op}: padding={p} is more than half of a window of {d * (k - 1) + 1}",
                 "A window would see padding only; padding is at most half of dilation*(kernel_size - 1) + 1",
             )
-    out = windows(op, sizes, kernel, steps, pads, gaps, ceil_mode)
-    return _Windows(input, lay, sizes, kernel, steps, pads, gaps, lay.join(n, c, out))
+    return _Pool(input, lay, windows)
 
 
 def max_pool(
@@ -170,8 +133,8 @@ def max_pool(
     ``layout="{last}"`` takes (n, {space}, c). Raises ``UsageError`` for shapes, element types or numbers that do not
     fit.
     """
-    seen = _windows(f"max_pool{axes}d", axes, input, kernel_size, stride, padding, dilation, layout, ceil_mode)
-    return seen.reduced(te.max, -math.inf)
+    pool = _pool(f"max_pool{axes}d", axes, input, kernel_size, stride, padding, dilation, layout, ceil_mode)
+    return pool.reduced(te.max, -math.inf)
 
 
 def avg_pool(
@@ -193,8 +156,8 @@ def avg_pool(
     windows that fit in part. ``divisor_override`` divides sums in place of the number of elements. ``layout="{last}"``
     takes (n, {space}, c). Raises ``UsageError`` for shapes, element types or numbers that do not fit.
     """
-    seen = _windows(f"avg_pool{axes}d", axes, input, kernel_size, stride, padding, 1, layout, ceil_mode)
-    return seen.mean(count_include_pad, divisor_override)
+    pool = _pool(f"avg_pool{axes}d", axes, input, kernel_size, stride, padding, 1, layout, ceil_mode)
+    return pool.mean(count_include_pad, divisor_override)
 
 
 max_pool1d, max_pool2d, max_pool3d = (over_axes(max_pool, axes) for axes in (1, 2, 3))
@@ -216,8 +179,8 @@ def max_pool_positions(
     types or numbers that do not fit.
     """
     spatial = len(input.shape) - 2
-    seen = _windows("max_pool", spatial, input, kernel_size, stride, padding, dilation, "", ceil_mode)
-    return seen.largest_at()
+    pool = _pool("max_pool", spatial, input, kernel_size, stride, padding, dilation, "", ceil_mode)
+    return pool.reduced(partial(te.reduce, _first_largest(input)), -math.inf, positions=True)
 
 
 def _adaptive(

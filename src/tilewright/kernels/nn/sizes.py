@@ -119,39 +119,65 @@ def check_groups(op: str, groups: int, ci: int, co: int) -> None:
             )
 
 
-def windows(
-    op: str,
-    sizes: Sequence[int],
-    kernel: Sequence[int],
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    ceil_mode: bool = False,
-) -> tuple[int, ...]:
-    """How many windows fit along each axis: ``(size + 2*padding - dilation*(kernel - 1) - 1) // stride + 1``.
+@dataclass(frozen=True)
+class Windows:
+    """Windows over axes of an input, with a number of each kind for each axis. ``counts``: how many there are.
 
-    ``ceil_mode``: windows that fit in part count where they begin inside of the input or the padding in front.
-
-    Raises ``UsageError`` where none does.
+    ``overhang``: whether windows reach past the padding behind the input.
     """
-    out = []
-    for size, k, s, p, d in zip(sizes, kernel, stride, padding, dilation, strict=True):
-        reach = d * (k - 1) + 1
-        if reach > size + 2 * p:
-            raise UsageError(
-                f"{op}: a window of {k}, dilation={d}, reaches over {reach} elements, past an input of {size} "
-                f"with padding={p} on each side",
-                "dilation*(kernel - 1) + 1 is at most size + 2*padding on each axis",
-            )
-        count = (size + 2 * p - reach) // s + 1
-        out.append(count + (ceil_mode and (size + 2 * p - reach) % s > 0 and count * s < size + p))
-    return tuple(out)
 
+    sizes: tuple[int, ...]
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    counts: tuple[int, ...]
+    overhang: tuple[bool, ...]
 
-def inside(positions: Sequence[te.Expr], sizes: Sequence[int], padding: Sequence[int]) -> te.Expr | None:
-    """The condition that positions lie within the input; ``None`` where nothing is padded."""
-    padded = (x for x in zip(positions, sizes, padding, strict=True) if x[2])
-    return every(both(at >= 0, at < size) for at, size, _ in padded)
+    @staticmethod
+    def over(
+        op: str,
+        sizes: Sequence[int],
+        kernel: Sequence[int],
+        stride: te.Ints,
+        padding: te.Ints,
+        dilation: te.Ints,
+        ceil_mode: bool = False,
+    ) -> Windows:
+        """All that fit along each axis: ``(size + 2*padding - dilation*(kernel - 1) - 1) // stride + 1``.
+
+        ``ceil_mode``: windows that fit in part count where they begin inside of the input or the padding in front.
+
+        Raises ``UsageError`` where none does.
+        """
+        axes = len(sizes)
+        steps = per_axis(op, "stride", stride, axes, 1)
+        pads = per_axis(op, "padding", padding, axes, 0)
+        gaps = per_axis(op, "dilation", dilation, axes, 1)
+        counts, overhang = [], []
+        for size, k, s, p, d in zip(sizes, kernel, steps, pads, gaps, strict=True):
+            reach = d * (k - 1) + 1
+            if reach > size + 2 * p:
+                raise UsageError(
+                    f"{op}: a window of {k}, dilation={d}, reaches over {reach} elements, past an input of {size} "
+                    f"with padding={p} on each side",
+                    "dilation*(kernel - 1) + 1 is at most size + 2*padding on each axis",
+                )
+            count = (size + 2 * p - reach) // s + 1
+            overhang.append(ceil_mode and (size + 2 * p - reach) % s > 0 and count * s < size + p)
+            counts.append(count + overhang[-1])
+        return Windows(tuple(sizes), tuple(kernel), steps, pads, gaps, tuple(counts), tuple(overhang))
+
+    def at(self, place: Sequence[te.Expr], taps: Sequence[te.Expr]) -> list[te.Expr]:
+        """The indices of the element that the window at ``place`` sees at ``taps``."""
+        parts = zip(place, self.stride, taps, self.dilation, self.padding, strict=True)
+        return [i * s + r * d - p for i, s, r, d, p in parts]
+
+    def seen(self, at: Sequence[te.Expr], element: te.Expr, outside: float) -> te.Expr:
+        """``element``, which stands at these indices of the input, and ``outside`` where there is none."""
+        guarded = (x for x in zip(at, self.sizes, self.padding, self.overhang, strict=True) if x[2] or x[3])
+        guard = every(both(i >= 0, i < size) for i, size, *_ in guarded)
+        return element if guard is None else te.select(guard, element, outside)
 
 
 def every(conditions: Iterable[te.Expr | None]) -> te.Expr | None:
