@@ -153,8 +153,7 @@ class Printer:
 
     def _division(self, e: Expr, text: str) -> str:
         a, b = e.args
-        low = index_range(a, self.ranges)[0]
-        if low is not None and low >= 0:
+        if index_range(a, self.ranges)[0] >= 0:
             return f"({text} {'/' if e.op == 'floordiv' else '%'} {self.scalar(b)})"
         if b.op == "const" and whole(b) & (whole(b) - 1) == 0:
             return _by_bits(e.op, text, whole(b))
@@ -189,8 +188,7 @@ class Printer:
         """C type of a vector's lanes for this value (not for conditions)."""
         if e.dtype == INDEX:
             low, high = index_range(e, self.ranges)
-            narrow = low is not None and high is not None and low >= -(2**31) and high < 2**31
-            return "int" if narrow else "long"
+            return "int" if low >= -(2**31) and high < 2**31 else "long"
         return computed(e.dtype)
 
     def scalar_type(self, e: Expr) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
 
 from tilewright.core import cached_property
 from tilewright.extent import Extent
@@ -55,11 +54,9 @@ class Linearizer:
             return atom(e) if isinstance(_divisor(e), Extent) else self._divided(op, self.of(a[0]), _divisor(e))
         if op in ("min", "max"):
             (l0, h0), (l1, h1) = self.bounds(a[0]), self.bounds(a[1])
-            first = (h0 is not None and l1 is not None and h0 <= l1, l0 is not None and h1 is not None and l0 >= h1)
-            second = (h1 is not None and l0 is not None and h1 <= l0, l1 is not None and h0 is not None and l1 >= h0)
-            if first[op == "max"]:
+            if l0 >= h1 if op == "max" else h0 <= l1:
                 return linearise(a[0], self._term)
-            if second[op == "max"]:
+            if l1 >= h0 if op == "max" else h1 <= l0:
                 return linearise(a[1], self._term)
         return atom(e)
 
@@ -71,8 +68,8 @@ class Linearizer:
         quotient, left = x.divided(d)
         inside = left.ordered().expr()
         low, high = self.bounds(inside)
-        if low is not None and high is not None and low // d == high // d:
-            k = low // d
+        if low // d == high // d:  # not of infinite ends, whose quotient is no number
+            k = int(low // d)
             return quotient.plus(k) if op == "floordiv" else left.plus(-k * d)
         return atom(inside % d) if op == "mod" else quotient.plus(atom(inside // d))
 
@@ -162,8 +159,7 @@ def ordered(e: Expr) -> Expr:
 def _decided(n: Expr, lin: Linearizer) -> Expr | None:
     """What is left of a condition, or of a choice, that the ranges decide; ``None`` where they do not."""
     if n.op in COMPARISONS and n.args[0].dtype == INDEX:
-        low, high = lin.bounds(lin.total(((n.args[0], 1), (n.args[1], -1))).expr())
-        known = outcome(n.op, -inf if low is None else low, inf if high is None else high)
+        known = outcome(n.op, *lin.bounds(lin.total(((n.args[0], 1), (n.args[1], -1))).expr()))
         return None if known is None else const(known, "bool")
     return decided(n)
 

@@ -87,6 +87,6 @@ def _inside(load: Expr, program: Program, bounds: Mapping[str, Range]) -> bool:
     """Whether a read lies within its tensor wherever the axes are."""
     for index, extent in zip(load.args, program.tensors[str(load.value)].shape, strict=True):
         low, high = index_range(index, bounds)
-        if low is None or high is None or low < 0 or high >= extent:
+        if low < 0 or high >= extent:
             return False
     return True

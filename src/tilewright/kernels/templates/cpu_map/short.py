@@ -142,9 +142,7 @@ def _aligned(start: Linear, elements: int, size: int) -> bool:
 def _inside(start: Linear, lin: Linearizer, elements: int, size: int) -> bool:
     """Whether runs that start there lie within a tensor."""
     low, high = lin.bounds(start.expr())
-    if low is None or high is None or isinstance(elements, Extent):
-        return False
-    return low >= 0 and high + size <= elements
+    return not isinstance(elements, Extent) and low >= 0 and high + size <= elements
 
 
 def contiguous(values: Sequence[Expr], found: Sequence[Run], inner: str) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from tilewright.dtypes import C_BYTES, DTYPES
 from tilewright.kernels.codegen.printer import Printer
@@ -128,8 +129,8 @@ def reach(c: CudaContraction, where: Linear, beyond: int = 0, others: Others = (
             ranges[group.axes[0]] += -(-beyond * group.extents[0] // group.size)
     total = abs(where.const) + sum(abs(step) * (ranges.get(axis, 1) - 1) for axis, step in where.coef.items())
     for e, step in others:
-        ends = index_range(e, {axis: (0, n - 1) for axis, n in ranges.items()})
-        total += NARROW if None in ends else abs(step) * max(abs(x) for x in ends if x is not None)
+        most = max(map(abs, index_range(e, {axis: (0, n - 1) for axis, n in ranges.items()})))
+        total += NARROW if most == inf else abs(step) * int(most)
     return total
 
 
@@ -196,9 +197,8 @@ class DevicePrinter(Printer):
     def _division(self, e: Expr, text: str) -> str:
         if not self.narrow or e.dtype != INDEX:
             return super()._division(e, text)
-        low = index_range(e.args[0], self.ranges)[0]
         d = e.args[1].value
-        if low is not None and low >= 0:
+        if index_range(e.args[0], self.ranges)[0] >= 0:
             return f"int(unsigned({text}) {'/' if e.op == 'floordiv' else '%'} {d}u)"
         return f"tw::{e.op}<int>({text}, {d})"
 
@@ -256,7 +256,7 @@ def narrow(program: Program, exprs: tuple[Expr, ...], bounds: Mapping[str, Range
                 return False
             if x.dtype == INDEX:
                 low, high = index_range(x, bounds)
-                if low is None or high is None or low < -NARROW or high >= NARROW:
+                if low < -NARROW or high >= NARROW:
                     return False
     return True
 
