@@ -17,7 +17,7 @@ from tilewright.core import UsageError
 from tilewright.kernels.expression.bounds import Bounds
 from tilewright.kernels.expression.expr import BITS, INDEX, INTEGERS, Expr
 from tilewright.kernels.expression.program import Program, Stage, Tensor
-from tilewright.kernels.reference.expressions import Array, Body, Box, Source
+from tilewright.kernels.reference.expressions import Array, Body, Box, Source, place
 from tilewright.kernels.reference.recurrences import recurrent_stage
 from tilewright.kernels.reference.reductions import contract, factorise, reduce_stage
 from tilewright.kernels.reference.scans import scan_stage
@@ -147,8 +147,7 @@ def _block(program: Program, inputs: Mapping[str, Source], box: Box, memory: int
     if out.size == 0:
         return out
     for part in _affordable(program, box, memory // 2):
-        at = tuple(slice(lo - b, hi - b) for (lo, hi), (b, _) in zip(part, box, strict=True))
-        out[at] = _part(program, inputs, part, memory)
+        out[place(part, box)] = _part(program, inputs, part, memory)
     return out
 
 

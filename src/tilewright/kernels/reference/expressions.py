@@ -72,14 +72,6 @@ def convert(value: Array, dtype: str, source: str) -> Array:
     return value.astype(np.int64, copy=False).astype(narrow, copy=False).astype(np.int64, copy=False)
 
 
-def applied(e: Expr, args: Sequence[Array]) -> Array:
-    """An operation on its operands' values; of a ``select``, both branches are computed."""
-    if e.op == "cast":
-        return convert(args[0], e.dtype, e.args[0].dtype)
-    result: Array = np.asarray(_FUNCTIONS[e.op](*args))
-    return convert(result, e.dtype, e.dtype) if e.dtype in INTEGERS and e.dtype != "int64" else result
-
-
 class Scope:
     """Evaluates expressions where axes hold a range each, or vars an array each.
 
@@ -103,6 +95,11 @@ class Scope:
         self._numbers = ValueNumbers()
         self._known: dict[tuple[int, tuple[int, ...]], Array] = {}
         self._guarded: dict[int, bool] = {}
+
+    def hold(self, variables: Mapping[str, Array]) -> None:
+        """Give vars other arrays. Vars that no value depends on yet may be added to the mapping later."""
+        self._variables = variables
+        self._known.clear()
 
     def value(self, e: Expr) -> Array:
         """The expression's values; dimensions that it does not depend on have size 1."""
@@ -129,7 +126,11 @@ class Scope:
             return self._load(e, path, active)
         if op == "select":
             return self._select(e, path, active)
-        return applied(e, [self._value(a, path, active) for a in e.args])
+        args = [self._value(a, path, active) for a in e.args]
+        if op == "cast":
+            return convert(args[0], e.dtype, e.args[0].dtype)
+        result: Array = np.asarray(_FUNCTIONS[op](*args))
+        return convert(result, e.dtype, e.dtype) if e.dtype in INTEGERS and e.dtype != "int64" else result
 
     def _axis(self, name: str, scale: int, offset: int) -> Array:
         d = self._dims[name]
@@ -242,8 +243,7 @@ class Body:
         """Fill ``out`` with the box of a map's values."""
         (expr,) = self.stage.body
         for part in chunks(box, points_within(expr, memory)):
-            at = tuple(slice(lo - b, hi - b) for (lo, hi), (b, _) in zip(part, box, strict=True))
-            out[at] = self.scope(part).value(expr)
+            out[place(part, box)] = self.scope(part).value(expr)
 
 
 def points_within(e: Expr, memory: int) -> int:
@@ -266,8 +266,18 @@ def chunks(box: Box, points: int) -> Iterator[Box]:
         sizes[d] = max(1, min(sizes[d], points // inner if inner <= points else 1))
         if inner <= points:
             break
-    counts = [-(-n // s) for n, s in zip(extents, sizes, strict=True)]
+    return cut(box, sizes)
+
+
+def cut(box: Box, sizes: Sequence[int]) -> Iterator[Box]:
+    """The box in parts of at most so many points along each axis, in order."""
+    counts = [-(-(hi - lo) // s) for (lo, hi), s in zip(box, sizes, strict=True)]
     for position in np.ndindex(*counts):
         yield tuple(
             (lo + p * s, min(hi, lo + (p + 1) * s)) for p, s, (lo, hi) in zip(position, sizes, box, strict=True)
         )
+
+
+def place(part: Box, box: Box) -> tuple[slice, ...]:
+    """Where a part of a box lies in an array of the box's values."""
+    return tuple(slice(lo - b, hi - b) for (lo, hi), (b, _) in zip(part, box, strict=True))

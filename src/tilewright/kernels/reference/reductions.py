@@ -12,7 +12,7 @@ import numpy as np
 
 from tilewright.kernels.expression.expr import FLOATS, Expr, const, unwidened
 from tilewright.kernels.expression.program import Monoid, Stage
-from tilewright.kernels.reference.expressions import Array, Body, Box, Scope, chunks, points_within, weight
+from tilewright.kernels.reference.expressions import Array, Body, Box, Scope, chunks, cut, place, points_within, weight
 
 _UFUNCS: dict[str, Any] = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 
@@ -38,8 +38,7 @@ def reduce_stage(body: Body, out: Array, box: Box, memory: int) -> None:
             total = partial if total is None else merged(m, total, partial)
         assert total is not None
         total = merged(m, identities(m, tuple(shape)), total)
-        at = tuple(slice(lo - b, hi - b) for (lo, hi), (b, _) in zip(part, box, strict=True))
-        out[at] = finished(m, total) if rank else finished(m, total).reshape(())
+        out[place(part, box)] = finished(m, total) if rank else finished(m, total).reshape(())
 
 
 def _partial(stage: Stage, scope: Scope, spread: list[int], full: list[int]) -> tuple[Array, ...]:
@@ -159,9 +158,8 @@ def contract(body: Body, factors: Factors, out: Array, box: Box, memory: int) ->
     rank = len(stage.extents)
     whole = (*box, *((0, n) for n in stage.reduce))
     sizes = _chunk_sizes(body, factors, [hi - lo for lo, hi in whole], memory)
-    outer = _grid(whole[:rank], sizes[:rank])
-    inner = _grid(whole[rank:], sizes[rank:])
-    for part in outer:
+    inner = list(cut(whole[rank:], sizes[rank:]))
+    for part in cut(whole[:rank], sizes[:rank]):
         total: Array = np.zeros([hi - lo for lo, hi in part])
         for piece in inner:
             scope = body.scope((*part, *piece))
@@ -169,8 +167,7 @@ def contract(body: Body, factors: Factors, out: Array, box: Box, memory: int) ->
             if factors.finite and not np.isfinite(b).all():
                 return False
             total += _matmul(a, b, [hi - lo for lo, hi in (*part, *piece)], rank)
-        at = tuple(slice(lo - o, hi - o) for (lo, hi), (o, _) in zip(part, box, strict=True))
-        out[at] = finished(stage.reduction, (total,))
+        out[place(part, box)] = finished(stage.reduction, (total,))
     return True
 
 
@@ -190,14 +187,6 @@ def _chunk_sizes(body: Body, factors: Factors, extents: list[int], memory: int) 
         options = [[*sizes[:d], -(-sizes[d] // 2), *sizes[d + 1 :]] for d in cuttable]
         sizes = min(options, key=cost)
     return sizes
-
-
-def _grid(box: Box, sizes: list[int]) -> list[Box]:
-    counts = [-(-(hi - lo) // s) for (lo, hi), s in zip(box, sizes, strict=True)]
-    return [
-        tuple((lo + p * s, min(hi, lo + (p + 1) * s)) for p, s, (lo, hi) in zip(at, sizes, box, strict=True))
-        for at in np.ndindex(*counts)
-    ]
 
 
 def _matmul(a: Array, b: Array, extents: list[int], rank: int) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tilewright.kernels.expression.program import Monoid
-from tilewright.kernels.reference.expressions import Array, Body, Box, chunks, points_within, weight
+from tilewright.kernels.reference.expressions import Array, Body, Box, chunks, place, points_within, weight
 from tilewright.kernels.reference.reductions import finished, identities, merged, simple_ufunc
 
 
@@ -29,7 +29,7 @@ def scan_stage(body: Body, out: Array, box: Box, memory: int) -> None:
             start = max(low, first)
             if start >= high:
                 continue
-            at = [slice(lo - b, hi - b) for (lo, hi), (b, _) in zip(part, box, strict=True)]
+            at = list(place(part, box))
             at[d] = slice(start - first, high - first)
             out[tuple(at)] = finished(m, tuple(_along(v, d, start - low, None) for v in prefix))
 
