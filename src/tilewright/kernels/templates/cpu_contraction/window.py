@@ -73,7 +73,7 @@ def image(c: Contraction) -> Image | None:
     return Image(w, tuple(low for low, _ in spans), tuple(high - low + 1 for low, high in spans))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Clip:
     """Guards as bounds of loops: each is on one K axis. ``rows``: those that the tile's rows enter too.
 
@@ -90,8 +90,9 @@ class Clip:
         return frozenset(a for a, _ in self.ranges) | ({self.axis} if self.axis else frozenset())
 
 
+@lru_cache(maxsize=256)
 def clip(c: Contraction) -> Clip | None:
-    """A's guards as bounds of loops, where they can be and a skipped step adds nothing."""
+    """A's guards as bounds of loops, where they can be and a skipped step adds nothing; the same object each time."""
     w = c.a.window
     if w is None or not w.bounds or w.tensor.dtype != c.acc or not c.is_product or not c.m.axes:
         return None
@@ -179,27 +180,9 @@ class Table:
     entries: tuple[tuple[tuple[int, ...], ...], ...]
 
 
+@lru_cache(maxsize=512)
 def table(c: Contraction, where: Clip, starts: tuple[tuple[int, int], ...]) -> Table | None:
     """The rows of each tile (first position, number of rows) that lie within the guard; ``None`` if too varied."""
-    return _table(_Key(c, where), starts)
-
-
-class _Key:
-    """Hashed by identity: contractions are matched once per program."""
-
-    def __init__(self, c: Contraction, where: Clip) -> None:
-        self.c, self.where = c, where
-
-    def __hash__(self) -> int:
-        return hash((id(self.c), self.where.axis))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and self.c is other.c and self.where is other.where
-
-
-@lru_cache(maxsize=512)
-def _table(key: _Key, starts: tuple[tuple[int, int], ...]) -> Table | None:
-    c, where = key.c, key.where
     assert where.axis is not None
     names = {a for b in where.rows for n in b.coef for a in (c.atoms[n].axes() if n in c.atoms else (n,))}
     axes = tuple(a for a in c.batch.axes if a in names)
