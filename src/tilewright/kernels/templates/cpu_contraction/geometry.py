@@ -16,6 +16,7 @@ from tilewright.kernels.templates.cpu_contraction import window
 from tilewright.kernels.templates.cpu_contraction.kinds import BF16, PLAIN, UNIT, Kind, shifted
 from tilewright.kernels.templates.cpu_contraction.match import Contraction, constant
 from tilewright.kernels.templates.cpu_contraction.window import Clip, Cuts, Image, Table
+from tilewright.kernels.templates.decisions import decided
 from tilewright.kernels.templates.tiles import Blocks, ChosenBlocks, ceildiv
 
 LINE = 64
@@ -77,7 +78,7 @@ class ContractionTiling:
     order: str
     prefetch_b: int
     prefetch_c: bool
-    split_k: bool
+    split_k: bool = False
     kind: Kind = PLAIN
     half_b: bool = False
 
@@ -434,21 +435,10 @@ def direct_b(c: Contraction) -> bool:
 
 
 def plan(c: Contraction, target: Target, values: Mapping[str, Value]) -> ContractionTiling:
-    tiling = ContractionTiling(
-        c=(c.narrow or c) if values.get("narrow") else c,
-        target=target,
-        inner=int(values["MR"]),
-        lines=int(values["MH"]),
-        images=int(values["images"]),
-        vectors=int(values["NV"]),
-        unroll=int(values["unroll"]),
-        a=str(values["a"]),
-        b=str(values["b"]),
-        order=str(values["order"]),
-        prefetch_b=int(values["prefetch_b"]),
-        prefetch_c=bool(values["prefetch_c"]),
-        split_k=bool(values.get("split_k", False)),
-    )
+    tiling = decided(
+        ContractionTiling, values, c=(c.narrow or c) if values.get("narrow") else c, target=target,
+        inner=values["MR"], lines=values["MH"], vectors=values["NV"],
+    )  # fmt: skip
     return _chosen(tiling) if tiling.varying else tiling
 
 

@@ -14,6 +14,7 @@ from tilewright.kernels.expression.expr import SIXTEEN
 from tilewright.kernels.templates.cpu_contraction.geometry import ContractionTiling, batch_items
 from tilewright.kernels.templates.cpu_contraction.kinds import BF16, F32, U8S8, Kind, kind_of
 from tilewright.kernels.templates.cpu_contraction.match import Contraction, constant
+from tilewright.kernels.templates.decisions import decided
 
 
 def direct_a(c: Contraction, kind: Kind) -> bool:
@@ -42,20 +43,8 @@ PACK_B = {"none": "direct", "blocks": "pack", "whole": "whole", "once": "prepack
 
 
 def plan(c: Contraction, target: Target, values: Mapping[str, Value]) -> ContractionTiling:
-    return ContractionTiling(
-        c=c,
-        target=target,
-        kind=kind_of(c, target),
-        inner=int(values["MR"]),
-        lines=1,
-        images=batch_items(c),
-        vectors=int(values["NV"]),
-        unroll=int(values["unroll"]),
-        a="rows" if values["pack_a"] else "direct",
-        b=PACK_B[str(values["pack_b"])],
-        half_b=bool(values["half_b"]),
-        order=str(values["order"]),
-        prefetch_b=int(values["prefetch"]),
-        prefetch_c=False,
-        split_k=bool(values.get("split_k", False)),
-    )
+    return decided(
+        ContractionTiling, values, c=c, target=target, kind=kind_of(c, target), inner=values["MR"], lines=1,
+        images=batch_items(c), vectors=values["NV"], a="rows" if values["pack_a"] else "direct",
+        b=PACK_B[str(values["pack_b"])], prefetch_b=values["prefetch"], prefetch_c=False,
+    )  # fmt: skip
