@@ -130,9 +130,14 @@ def linearise(e: Expr, term: Callable[[Expr], Linear] = atom) -> Linear:
 
 def total(parts: Iterable[tuple[Expr, int]], term: Callable[[Expr], Linear] = atom) -> Linear:
     """The sum of multiples of expressions: of indices and strides, a position in a flat tensor."""
+    return combined((linearise(e, term), factor) for e, factor in parts)
+
+
+def combined(parts: Iterable[tuple[Linear, int]]) -> Linear:
+    """The sum of multiples of forms."""
     found = Linear()
-    for e, factor in parts:
-        found = found.plus(linearise(e, term), factor)
+    for form, factor in parts:
+        found = found.plus(form, factor)
     return found
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilewright.kernels.expression.expr import FOLDS, INDEX, Expr, whole
-from tilewright.kernels.expression.linear import Linear, linearise
+from tilewright.kernels.expression.linear import Linear, combined, linearise
 from tilewright.kernels.expression.program import Program, Tensor
 from tilewright.kernels.families.reads import one_read
 
@@ -26,10 +26,14 @@ class Window:
     @property
     def position(self) -> Linear:
         """The element's place in the tensor."""
-        total = Linear(0, {})
-        for d, stride in zip(self.dims, self.tensor.strides, strict=True):
-            total = total.plus(d, stride)
-        return total
+        return combined(zip(self.dims, self.tensor.strides, strict=True))
+
+    @property
+    def padded(self) -> bool:
+        """Whether all bounds are edges of the tensor, beyond which a padded one has elements."""
+        sides = ((d, Linear(n - 1).plus(d, -1)) for d, n in zip(self.dims, self.tensor.shape, strict=True))
+        edges = [e for both in sides for e in both]
+        return all(b in edges for b in self.bounds)
 
 
 def evaluate_index(e: Expr, at: Mapping[str, int]) -> int:
@@ -96,10 +100,7 @@ def affine(index: Expr) -> Linear | None:
 
 def position(load: Expr, tensor: Tensor, linear: IndexForms | None = None) -> Linear | None:
     """Where a load reads, as a linear form, if all its indices are linear."""
-    total = Linear(0, {})
-    for index, stride in zip(load.args, tensor.strides, strict=True):
-        one = (linear or IndexForms()).of(index)
-        if one is None:
-            return None
-        total = total.plus(one, stride)
-    return total
+    forms = linear or IndexForms()
+    dims = [forms.of(index) for index in load.args]
+    known = [d for d in dims if d is not None]
+    return combined(zip(known, tensor.strides, strict=True)) if len(known) == len(dims) else None

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial, reduce
 from math import prod
 
 from tilewright.kernels.expression.expr import INDEX, Expr, ValueNumbers, axis, binary, const, whole
 from tilewright.kernels.expression.program import Program, Stage, count_ops
 from tilewright.kernels.families.elementwise import tree_size
+from tilewright.kernels.families.parts import computed_inside
 from tilewright.kernels.families.sides import matches, need
 from tilewright.kernels.rewrite.simplify import simplified
 
@@ -132,17 +133,9 @@ def _merged(program: Program, values: dict[str, Expr]) -> list[Stage]:
             kept.append(s)
             continue
         for t in readers:
-            values[t.name] = simplified(_inlined(values[t.name], s, values[s.name]), t.ranges)
+            inside = computed_inside(values[t.name], {s.name: replace(s, body=(values[s.name],))})
+            values[t.name] = simplified(inside, t.ranges)
     return kept
-
-
-def _inlined(e: Expr, s: Stage, value: Expr) -> Expr:
-    def replaced(n: Expr) -> Expr | None:
-        if n.op != "load" or n.value != s.name:
-            return None
-        return value.substitute(dict(zip(s.axes, n.args, strict=True)))
-
-    return e.map(replaced)
 
 
 def _linked(stages: list[Stage], values: Mapping[str, Expr]) -> tuple[Link, ...]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.caching import cached_property
-from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.families.contraction import Contraction, contractions
 from tilewright.kernels.families.index_forms import IndexForms, Window
@@ -96,14 +95,6 @@ def _matched(c: Contraction, image: Window, weight: Window) -> Convolution:
     feature = [a for a in c.wide if a not in (rows.axis, columns.axis, *items)]
     need({rows.tap, columns.tap, *channels} == reduced and set(weight.position.coef) == {*feature, *reduced})
     need(len(feature) == 1 and not weight.bounds and all(ranges[s.tap] == TAPS for s in spatial))
-    need(_padded(image, spatial))
-    return Convolution(c, image, weight, (*items, "")[0], rows, columns, channels[0], feature[0])
-
-
-def _padded(image: Window, spatial: list[Along]) -> bool:
-    """Whether guards are about the image's edges along the spatial axes alone, with zeros beyond."""
-    edges: list[Linear] = []
-    for s in spatial:
-        edges += [image.dims[s.dim], Linear(s.length - 1, {}).plus(image.dims[s.dim], -1)]
     zero = image.fill is not None and image.fill.op == "const" and image.fill.value == 0
-    return not image.bounds or (zero and all(any(b == e for e in edges) for b in image.bounds))
+    need(not image.bounds or (zero and image.padded))
+    return Convolution(c, image, weight, (*items, "")[0], rows, columns, channels[0], feature[0])

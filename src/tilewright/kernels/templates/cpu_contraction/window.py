@@ -15,7 +15,7 @@ from itertools import product
 from math import prod
 
 from tilewright.extent import Extent, bounds
-from tilewright.kernels.expression.linear import Linear
+from tilewright.kernels.expression.linear import Linear, combined
 from tilewright.kernels.expression.program import strides_of
 from tilewright.kernels.families.index_forms import Window, evaluate_index
 from tilewright.kernels.templates.cpu_contraction.match import Contraction
@@ -42,10 +42,8 @@ class Image:
     @property
     def position(self) -> Linear:
         """Where the window reads in the copy."""
-        total = Linear(0, {})
-        for d, low, stride in zip(self.window.dims, self.low, strides_of(self.shape), strict=True):
-            total = total.plus(d.plus(Linear(-low, {})), stride)
-        return total
+        moved = (d.plus(-low) for d, low in zip(self.window.dims, self.low, strict=True))
+        return combined(zip(moved, strides_of(self.shape), strict=True))
 
     @property
     def row_axis(self) -> int:
@@ -62,12 +60,7 @@ class Image:
 def image(c: Contraction) -> Image | None:
     """The padded copy of A's tensor that serves all reads; ``None`` where a guard is about more than its edges."""
     w = c.a.window
-    if w is None or not w.bounds or w.tensor.dtype != c.acc:
-        return None
-    edges = []
-    for d, size in zip(w.dims, w.tensor.shape, strict=True):
-        edges += [d, Linear(size - 1, {}).plus(d, -1)]
-    if not all(any(b == e for e in edges) for b in w.bounds):
+    if w is None or not w.bounds or not w.padded or w.tensor.dtype != c.acc:
         return None
     spans = [c.interval(d) for d in w.dims]
     return Image(w, tuple(low for low, _ in spans), tuple(high - low + 1 for low, high in spans))
