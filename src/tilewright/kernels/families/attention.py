@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 
 from tilewright.caching import cached_property
 from tilewright.kernels.expression.expr import FLOATS, SIXTEEN, Expr, axis, cast, const, in_place, same
@@ -25,7 +24,7 @@ from tilewright.kernels.expression.linear import flat_step
 from tilewright.kernels.expression.program import Program, Stage, Tensor, count_ops, strides_of
 from tilewright.kernels.families.group import Group
 from tilewright.kernels.families.parts import computed_inside
-from tilewright.kernels.families.sides import NoMatch, limited, matches, need
+from tilewright.kernels.families.sides import NoMatch, limited, need, recogniser
 from tilewright.kernels.loopnest import Access
 
 EXP_OPERATIONS = 3
@@ -151,12 +150,6 @@ class Attention:
         return tuple(reads), scores, (*(of(x, "j") for x in self.v.load.loads()), *after, out)
 
 
-@lru_cache(maxsize=256)
-def match(program: Program) -> Attention | None:
-    """The attention that a program is, or ``None``."""
-    return next(matches([program] if program.plain else [], _recognise), None)
-
-
 def merged(program: Program) -> list[Stage]:
     """The stages without maps other than the result: a map's body replaces every read of it."""
     maps: dict[str, Stage] = {}
@@ -172,7 +165,9 @@ def merged(program: Program) -> list[Stage]:
     return out
 
 
-def _recognise(program: Program) -> Attention:
+@recogniser
+def match(program: Program) -> Attention:
+    """The attention that a program is, or ``None``."""
     need(program.plain and 4 <= len(program.stages) <= 24)
     stages = merged(program)
     reductions = [s for s in stages if s.monoid is not None]

@@ -10,14 +10,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial, reduce
+from functools import partial, reduce
 from math import prod
 
 from tilewright.kernels.expression.expr import INDEX, Expr, ValueNumbers, axis, binary, const, whole
 from tilewright.kernels.expression.program import Program, Stage, count_ops
 from tilewright.kernels.families.elementwise import tree_size
 from tilewright.kernels.families.parts import computed_inside
-from tilewright.kernels.families.sides import matches, need
+from tilewright.kernels.families.sides import need, recogniser
 from tilewright.kernels.rewrite.simplify import simplified
 
 MAX_TERMS = 64
@@ -82,13 +82,9 @@ def edge(stage: str, d: int, last: bool = False) -> str:
     return f"{stage}_{'last' if last else 'first'}{d}"
 
 
-@lru_cache(maxsize=256)
-def neighbours(program: Program) -> Neighbours | None:
+@recogniser
+def neighbours(program: Program) -> Neighbours:
     """The chain that a program is, or ``None``; the same object each time."""
-    return next(matches([program], _recognise), None)
-
-
-def _recognise(program: Program) -> Neighbours:
     need(program.plain and program.varying is None and len(program.stages) > 1)
     need(all(s.dtype in KEPT for s in program.stages[:-1]))
     values = {s.name: _written_out(s) for s in program.stages}

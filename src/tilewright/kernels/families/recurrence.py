@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from tilewright.core import cached_property
 from tilewright.kernels.expression.expr import INDEX, Expr, ValueNumbers, axis, const, in_place, load
@@ -18,7 +17,7 @@ from tilewright.kernels.expression.program import Monoid, Program, Reducing, Sta
 from tilewright.kernels.families.elementwise import MAX_NODES, tree_size
 from tilewright.kernels.families.flatten import Axes, Flat, Linearizer, collapsed, flat_tensors, linear
 from tilewright.kernels.families.parts import Part, recompute, simple_operator, split
-from tilewright.kernels.families.sides import NoMatch, matches, need
+from tilewright.kernels.families.sides import NoMatch, need, recogniser
 
 MAX_RECOMPUTE = 256
 """How many times over a map may be computed by inlining it: what is the same along an axis is computed once there."""
@@ -89,13 +88,9 @@ class Recurrence(Flat, Reducing):
         return (*(e for s in self.scans for e in s.body), *self.body, *(() if self.body else (self.value,)))
 
 
-@lru_cache(maxsize=256)
-def recurrence(program: Program) -> Recurrence | None:
+@recogniser
+def recurrence(program: Program) -> Recurrence:
     """The normal form of a program, or ``None`` where it is none; the same object each time."""
-    return next(matches([program], _recognise), None)
-
-
-def _recognise(program: Program) -> Recurrence:
     need(not program.results and not program.recurrent and any(s.scan is not None for s in program.stages))
     sizes: dict[str, int] = {}
     for s in program.stages:
@@ -268,13 +263,9 @@ class Recurrent:
         return name if self.program.tensors[name].constant else None
 
 
-@lru_cache(maxsize=256)
-def recurrent(program: Program) -> Recurrent | None:
+@recogniser
+def recurrent(program: Program) -> Recurrent:
     """The layer that a program is, or ``None``; the same object each time."""
-    return next(matches([program], _layer), None)
-
-
-def _layer(program: Program) -> Recurrent:
     need(program.recurrent and len(program.stages) == 1 and not program.results)
     stage = program.stages[0]
     types = {n.dtype for e in stage.reading for n in e.walk() if n.dtype != "index"} | {t.dtype for t in program.inputs}

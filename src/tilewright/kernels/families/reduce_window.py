@@ -7,7 +7,6 @@ of a read together, by ``stride`` and ``dilation``: outputs that are neighbours 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from math import prod
 
 from tilewright.kernels.expression.expr import INDEX, Expr
@@ -15,7 +14,7 @@ from tilewright.kernels.expression.linear import linearise
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.families.index_forms import affine
 from tilewright.kernels.families.parts import Part, split
-from tilewright.kernels.families.sides import NoMatch, matches, need
+from tilewright.kernels.families.sides import NoMatch, need, recogniser
 
 MOST_TAPS = 4096
 """Elements of a window."""
@@ -46,13 +45,9 @@ class ReduceWindow:
         return tuple(w for w in self.windows if ranges[w.axis] > 1) or self.windows
 
 
-@lru_cache(maxsize=256)
-def reduce_window(program: Program) -> ReduceWindow | None:
+@recogniser
+def reduce_window(program: Program) -> ReduceWindow:
     """The windowed reduction that a program is, or ``None``; the same object each time."""
-    return next(matches([program], _recognise), None)
-
-
-def _recognise(program: Program) -> ReduceWindow:
     reductions = [s.name for s in program.stages if s.monoid is not None]
     need(program.plain and len(reductions) == 1)
     maps = frozenset(s.name for s in program.stages[:-1] if s.monoid is None)

@@ -7,7 +7,6 @@ others. Here the sources are what is walked.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from math import prod
 
 from tilewright.kernels.expression.expr import Expr, axis, load
@@ -15,7 +14,7 @@ from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.expression.program import Monoid, Program, landing
 from tilewright.kernels.families.flatten import Axes, Flat, collapsed, flat_tensors, linear
 from tilewright.kernels.families.parts import MAX_RECOMPUTE, recompute, simple_operator, split
-from tilewright.kernels.families.sides import NoMatch, matches, need
+from tilewright.kernels.families.sides import NoMatch, need, recogniser
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,13 +63,9 @@ class Scatter(Flat):
         return self.value.op == "var" and self.value.dtype == self.output.dtype
 
 
-@lru_cache(maxsize=256)
-def scatter(program: Program) -> Scatter | None:
+@recogniser
+def scatter(program: Program) -> Scatter:
     """The normal form of a program, or ``None`` where it is none; the same object each time."""
-    return next(matches([program], _recognise), None)
-
-
-def _recognise(program: Program) -> Scatter:
     reductions = [s for s in program.stages if s.monoid is not None]
     need(not program.results and len(reductions) == 1 and reductions[0].scan is None)
     maps = [s for s in program.stages[:-1] if s.monoid is None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache, wraps
 from typing import TypeVar
 
 from tilewright.dtypes import DTYPES
@@ -32,6 +33,17 @@ def matches(forms: Iterable[F], recognise: Callable[[F], M]) -> Iterator[M]:
         except NoMatch:
             continue
         yield found
+
+
+def recogniser(recognise: Callable[[F], M]) -> Callable[[F], M | None]:
+    """The function that gives ``None`` where ``recognise`` raises :class:`NoMatch`, and the same object each time."""
+
+    @lru_cache(maxsize=256)
+    @wraps(recognise)
+    def found(form: F) -> M | None:
+        return next(matches((form,), recognise), None)
+
+    return found
 
 
 @dataclass

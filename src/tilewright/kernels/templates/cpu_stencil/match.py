@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from math import prod
 
 from tilewright.core import cached_property
@@ -17,8 +16,8 @@ from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.expression.program import Monoid, Program
 from tilewright.kernels.families.flatten import Flat, Linearizer, flat_tensors, flattened, ordered
 from tilewright.kernels.families.parts import Part
-from tilewright.kernels.families.reduce_window import ReduceWindow, reduce_window
-from tilewright.kernels.families.sides import matches, need
+from tilewright.kernels.families.reduce_window import reduce_window
+from tilewright.kernels.families.sides import NoMatch, need, recogniser
 
 MONOIDS = ("sum", "prod", "max", "min")
 ACCUMULATED = ("float32", "float64", *INTEGERS)
@@ -82,14 +81,12 @@ class Stencil(Flat):
         return prod(self.part.reduce)
 
 
-@lru_cache(maxsize=256)
-def match(program: Program) -> Stencil | None:
+@recogniser
+def match(program: Program) -> Stencil:
     """The windowed reduction that a program is; ``None`` where this template does not compute the program."""
     form = reduce_window(program)
-    return next(matches([] if form is None else [form], _computed), None)
-
-
-def _computed(form: ReduceWindow) -> Stencil:
+    if form is None:
+        raise NoMatch
     program, part = form.program, form.part
     need(part.monoid is not None and len(part.reduction.identity) == 1 and part.reduction.name in MONOIDS)
     need(part.reduction.identity[0].dtype in ACCUMULATED)
@@ -193,6 +190,3 @@ def _guards(e: Expr, lin: Linearizer) -> tuple[Linear, ...]:
     found = lin.total(((a, 1), (b, -1))).ordered()
     need(not found.rest)
     return (found.plus(-(e.op in ("lt", "gt"))),)
-
-
-__all__ = ["Read", "Stencil", "match"]
