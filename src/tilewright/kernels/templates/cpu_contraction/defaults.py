@@ -103,8 +103,7 @@ def _worth_packing(c: Contraction, target: Target) -> bool:
 
 def _way(c: Contraction, target: Target, within: SearchSpace) -> Form:
     """How the operands are read."""
-    legal = next(r for r in within.constraints if r.reads == WAY)
-    found = [f for f in forms(c, target) if legal.holds(dict(zip(WAY, f.key, strict=True)))]
+    found = [f for f in forms(c, target) if within.allows(dict(zip(WAY, f.key, strict=True)))]
     item = ITEMSIZE[c.acc]
     a = c.a_side
     clipped = [proto(c, target, f.a, f.b, f.images).k_walks[-1].size for f in found if f.a == "clip"]
@@ -161,10 +160,11 @@ def default(c: Contraction, target: Target, within: SearchSpace) -> dict[str, Va
         slow /= evenness(target.threads, *shared_axes(c, target, form, tile))
         return _tile_cost(form, ceildiv(form.columns, lanes), k, core(target.registers), near, tile) * slow
 
-    fits = next(r for r in within.constraints if r.reads == (*WAY, "MR", "MH", "NV"))
     way: dict[str, Value] = dict(zip(WAY, form.key, strict=True))
     tiles = [
-        t for t in tile_forms(form, lanes, target.registers) if fits.holds({**way, "MR": t[0], "MH": t[1], "NV": t[2]})
+        t
+        for t in tile_forms(form, lanes, target.registers)
+        if within.allows({**way, "MR": t[0], "MH": t[1], "NV": t[2]})
     ]
     rows, lines, vectors = min(tiles, key=cost)
     in_place = m == 1 and form.b == "direct"
@@ -182,9 +182,7 @@ def default(c: Contraction, target: Target, within: SearchSpace) -> dict[str, Va
         "prefetch_b": -2 if 2 < m <= 32 and form.b == "direct" else 0,
         "prefetch_c": m > 2,
     }
-    deep = next(r for r in within.constraints if r.reads == (*WAY, "KC"))
-    starts = next(r for r in within.constraints if r.reads == ("a", "KC", "unroll"))
-    depths = [x for x in options["KC"] if deep.holds({**way, "KC": x}) and starts.holds({**values, "KC": x})]
+    depths = [x for x in options["KC"] if within.allows({**values, "KC": x})]
     wanted = 8 if m <= 2 else SHALLOW if low and m <= 64 and form.b == "pack" else DEPTH
     if form.nested:
         # All of K, as long as a panel of B leaves room for A in L2.

@@ -181,8 +181,7 @@ def default(m: Map, target: Target, within: SearchSpace) -> dict[str, Value]:
     values["stream"] = False
     # Short rows share cache lines with their neighbours, which stores past the caches cannot complete.
     if big and True in options["stream"] and (tile or m.extents[m.inner] >= LONG_ROW):
-        trial = {**values, "stream": True}
-        values["stream"] = all(r.holds({n: trial[n] for n in r.reads}) for r in within.constraints)
+        values["stream"] = within.allows({**values, "stream": True})
     if target.threads > 1:
         values["tasks"] = options["tasks"][min(2, len(options["tasks"]) - 1)]
     return values
