@@ -10,7 +10,7 @@ import pytest
 from tilewright.core import Schedule, Target, Task
 from tilewright.cost_model.features import FeatureExtractor
 from tilewright.cost_model.roofline import RooflineCostModel
-from tilewright.kernels.kernel.static import STATIC
+from tilewright.kernels.kernel import STATIC
 from tilewright.kernels.loopnest.footprint import FEATURES
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import default_schedule, task_space

@@ -20,8 +20,8 @@ from tilewright.kernels.operators import get_operator
 from tilewright.kernels.reference import evaluate
 from tilewright.kernels.templates.cpu_contraction.kinds import BF16, kind_of
 from tilewright.kernels.templates.cpu_contraction.match import constant
-from tilewright.kernels.templates.cpu_dot.geometry import direct_a, direct_b
 from tilewright.kernels.templates.cpu_dot.match import match
+from tilewright.kernels.templates.cpu_dot.space import direct_a, direct_b
 from tilewright.kernels.templates.cpu_dot.template import CPU_DOT
 from tilewright.testing.kernels import check, launch_values, random_arrays, task_of
 from tilewright.testing.template import TemplateContract

@@ -47,8 +47,8 @@ class Template(Protocol):
     def static(self, task: Task, schedule: Schedule) -> Mapping[str, float]:
         """What is known before compiling beside the nests: resources, occupancy, prefetch distances; cheap.
 
-        The same names for every template of a target kind: those of ``kernel/static.py``, of ``cuda/static.py``. What a
-        knob changes in the source shows here or in the nests.
+        The same names for every template of a target kind: those of ``kernel/__init__.py``, of ``cuda/static.py``.
+        What a knob changes in the source shows here or in the nests.
         Raises ``IllegalSchedule`` for a schedule that is not in the space.
         """
         ...

@@ -57,6 +57,3 @@ def cut(loops: Sequence[Loop], chain: int | None) -> tuple[tuple[Loop, ...], int
         trips *= loop.trips
         inner.append(outer)
     return tuple(reversed(inner)), None if start is None else len(inner) - start
-
-
-__all__ = ["CHAIN", "cut", "longest", "widened"]

@@ -14,8 +14,8 @@ from tilewright.kernels.codegen.printer import number
 from tilewright.kernels.expression.linear import Linear, flat_step
 from tilewright.kernels.families.index_forms import Window
 from tilewright.kernels.templates.cpu_contraction import triangle
-from tilewright.kernels.templates.cpu_contraction.choices import Choices, Part
 from tilewright.kernels.templates.cpu_contraction.geometry import ContractionTiling
+from tilewright.kernels.templates.cpu_contraction.match import Choices, Part
 from tilewright.kernels.templates.cpu_contraction.text import (
     C_TYPES,
     axis_texts,

@@ -13,13 +13,15 @@ how many tasks each extent is divided for the threads, k in whole blocks; ``spli
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from math import prod
 
 from tilewright.core import Target, Value
+from tilewright.kernels.expression.expr import SIXTEEN
 from tilewright.kernels.templates.cpu_contraction import space as space_of_contractions
-from tilewright.kernels.templates.cpu_contraction.geometry import batch_items
-from tilewright.kernels.templates.cpu_contraction.kinds import UNIT, Kind, kind_of, shifted
+from tilewright.kernels.templates.cpu_contraction.geometry import ContractionTiling, batch_items
+from tilewright.kernels.templates.cpu_contraction.kinds import BF16, F32, U8S8, UNIT, Kind, kind_of, shifted
 from tilewright.kernels.templates.cpu_contraction.match import Contraction, constant
 from tilewright.kernels.templates.cpu_contraction.prepack import outer_axes
 from tilewright.kernels.templates.cpu_contraction.space import (
@@ -33,8 +35,8 @@ from tilewright.kernels.templates.cpu_contraction.space import (
     sizes_to,
     step_cycles,
     thread_knobs,
-)  # fmt: skip
-from tilewright.kernels.templates.cpu_dot.geometry import can_halve_b, direct_a, direct_b
+)
+from tilewright.kernels.templates.decisions import decided
 from tilewright.kernels.templates.sharing import (
     FEW_THREADS,
     SMALL_OUTPUT,
@@ -46,7 +48,7 @@ from tilewright.kernels.templates.sharing import (
     divisions,
     evenness,
     split_knobs,
-)  # fmt: skip
+)
 from tilewright.kernels.templates.tiles import balanced, ceildiv
 from tilewright.search_space import Choice, SearchSpace, rule
 
@@ -247,3 +249,45 @@ def _default_threads(c: Contraction, threads: int, within: SearchSpace) -> dict[
     """As few tasks as fill the threads, columns divided first: tasks then share no part of B."""
     best = min(legal_divisions(within), key=lambda t: (c.batch.size * prod(t) < threads, t[2], prod(t), t[0]))
     return dict(zip(SPLITS, best, strict=True))
+
+
+# --------------------------------------------------------------------------- plans
+
+
+def direct_a(c: Contraction, kind: Kind) -> bool:
+    """Whether A can be read where it is: its k lie side by side, as the units take them."""
+    return c.a_side is not None and c.a_side.k == 1 and kind in (BF16, U8S8)
+
+
+def direct_b(c: Contraction) -> bool:
+    """Whether B can be read where it is: its columns lie side by side."""
+    return c.b_side is not None and c.b_side.along == 1
+
+
+def gathers(c: Contraction) -> bool:
+    """Whether a single row or column meets a matrix whose sums run along memory: copying it costs more than reading it
+    in place."""
+    return c.n.size == 1 or (c.m.size == 1 and constant(c, "b") is None and not direct_b(c))
+
+
+def can_halve_b(c: Contraction, kind: Kind) -> bool:
+    """Whether B can stay in 16 bits when it is packed, to be widened as it is read."""
+    return kind == F32 and c.b.dtype in SIXTEEN
+
+
+PACK_B = {"none": "direct", "blocks": "pack", "whole": "whole", "once": "prepack"}
+"""Ways of reading B, by the values of the knob ``pack_b``."""
+
+
+def plan(c: Contraction, target: Target, values: Mapping[str, Value]) -> ContractionTiling:
+    """The decisions of a schedule, as the plan of a contraction.
+
+    B is packed in panels of ``NV`` vectors of columns: ``[k / group][NV][lanes][group]``, zero past both edges. Where A
+    is shifted by 128, a row of starting values of the sums stands before each panel. A is read where it is, or packed
+    as rows of consecutive k, each padded to whole units.
+    """
+    return decided(
+        ContractionTiling, values, c=c, target=target, kind=kind_of(c, target), inner=values["MR"], lines=1,
+        images=batch_items(c), vectors=values["NV"], a="rows" if values["pack_a"] else "direct",
+        b=PACK_B[str(values["pack_b"])], prefetch_b=values["prefetch"], prefetch_c=False,
+    )  # fmt: skip

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from tilewright.kernels.templates.cpu_contraction.kernel import kernel
 from tilewright.kernels.templates.cpu_contraction.unit_steps import UnitSteps
-from tilewright.kernels.templates.cpu_dot.geometry import gathers, plan
 from tilewright.kernels.templates.cpu_dot.match import match
-from tilewright.kernels.templates.cpu_dot.space import default, space
+from tilewright.kernels.templates.cpu_dot.space import default, gathers, plan, space
 from tilewright.kernels.templates.planned import PlannedTemplate
 
 CPU_DOT = PlannedTemplate(

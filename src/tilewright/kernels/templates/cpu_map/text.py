@@ -156,6 +156,3 @@ def invariants(values: Iterable[Expr], moving: frozenset[str], numbers: ValueNum
     for value in values:
         visit(value)
     return tuple(found.values())
-
-
-__all__ = ["Text", "ctype"]

@@ -101,6 +101,3 @@ def _block(w: Writer, k: int) -> None:
         w.line("squares += tw::convert<W>(more);")
         w.line("sum += tw::convert<W>(own);")
         w.line(f"count += {k};")
-
-
-__all__ = ["TAIL", "WHOLE", "across", "functions", "start", "update"]

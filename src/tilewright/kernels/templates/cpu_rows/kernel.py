@@ -9,7 +9,7 @@ from functools import lru_cache, partial
 
 from tilewright.extent import ctext
 from tilewright.kernels.codegen.access import storage
-from tilewright.kernels.codegen.emitter import Emitter, Scope
+from tilewright.kernels.codegen.emitter import Emitter, Scope, Tile
 from tilewright.kernels.codegen.printer import computed
 from tilewright.kernels.codegen.writer import Writer
 from tilewright.kernels.expression.expr import ITEMSIZE
@@ -18,7 +18,6 @@ from tilewright.kernels.families.group import Group
 from tilewright.kernels.families.row_reduction import ELEMENT, RowStage
 from tilewright.kernels.kernel import Array, CpuStatic, Emitted, Kernel, Workspace, entry
 from tilewright.kernels.loopnest import Access, Loop, LoopNest, reads
-from tilewright.kernels.templates.cpu_rows.columns import print_groups
 from tilewright.kernels.templates.cpu_rows.monoids import lane_types
 from tilewright.kernels.templates.cpu_rows.passes import Passes, partial_name
 from tilewright.kernels.templates.cpu_rows.program import RowProgram
@@ -171,7 +170,7 @@ def _whole(passes: Passes) -> None:
         _buffers(w, passes, scope.worker)
         if plan.columns:
             w.line(f"const long row = {scope.at(ROW)}, last = {scope.tiles[ROW].end};")
-            print_groups(w, passes, scope)
+            _print_groups(w, passes, scope)
             return
         for n, shorter in enumerate(plan.shorter):
             fits = f"if ({ctext(plan.program.run)} <= {int(shorter.program.run)}L)"
@@ -219,3 +218,41 @@ def _split(passes: Passes) -> None:
 
     rows = [x for x in every.loops if x.axis == ROW]
     passes.emitter.nest(passes.emitter.entry, every, one, loops=rows)
+
+
+def _print_groups(w: Writer, passes: Passes, scope: Scope) -> None:
+    """All passes over the rows from ``row`` to ``last``, so many at a time as the plan says: the last by blocks of
+    columns.
+
+    What that pass reads that is the same for every row, weights say, is as long as a row. Rows that lie in the second
+    level cache push it out of the first from one row to the next. So the passes before run over a few rows, one after
+    the other, and the last over a block of columns of all of them, then the next block.
+    """
+    plan = passes.plan
+    p = plan.program
+    last, length = p.passes - 1, p.run
+    hoist, bodies = passes.hoisted(last)
+    kept = {name: f"p{last}{name}_0" for name in hoist.found}
+    ctypes = {name: computed(e.dtype) for name, (e, _) in hoist.found.items()}
+    for name in sorted({str(n.value) for body in bodies.values() for e in body for n in e.walk() if n.op == "var"}):
+        if name not in kept and p.stage[name].kind != ELEMENT:
+            kept[name], ctypes[name] = f"{name}_0", computed(p.stage[name].dtype)
+    with w.block(f"for (long first = row; first < last; first += {plan.rows})"):
+        w.line(f"const long beyond = tw::imin(first + {plan.rows}, last);")
+        for name, ctype in ctypes.items():
+            w.line(f"{ctype} of_{name}[{plan.rows}];")
+        with w.block("for (long row = first; row < beyond; row++)"):
+            passes.before(w, last, 1, scope)
+            passes.declare(w, last, hoist, 1)
+            for name, text in kept.items():
+                w.line(f"of_{name}[row - first] = {text};")
+        with w.block(f"for (long begin = 0; begin < {ctext(length)}; begin += {plan.columns})"):
+            even = length % plan.columns == 0
+            end = f"begin + {plan.columns}" if even else f"tw::imin(begin + {plan.columns}, {ctext(length)})"
+            w.line(f"const long end = {end};")
+            with w.block("for (long row = first; row < beyond; row++)"):
+                passes.coordinates(w, 1)
+                for name, text in kept.items():
+                    w.line(f"const {ctypes[name]} {text} = of_{name}[row - first];")
+                part = scope.with_tile(p.inner, Tile("begin", "end", plan.columns, even))
+                passes.over(w, last, 1, hoist, bodies, part)

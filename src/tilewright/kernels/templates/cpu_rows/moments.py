@@ -153,6 +153,3 @@ def _merged(dtype: str) -> tuple[Expr, Expr, Expr]:
     delta = t / apart - s / other
     weight = n * m / Expr("max", dtype, (n + m, one))
     return n + m, s + t, q + r + delta * (delta * weight)
-
-
-__all__ = ["paired"]

@@ -90,6 +90,3 @@ def _grows(position: Expr, columns: Axes) -> bool:
             return False
         reach += (step or 0) * (n - 1)
     return True
-
-
-__all__ = ["commutes", "in_order", "narrowed"]

@@ -467,6 +467,3 @@ def partial_name(s: RowStage, component: int) -> str:
 def _identity(vector: str, e: Expr) -> str:
     text = Printer({}).scalar(e)
     return f"tw::splat<{vector}>({f'{text} ? -1 : 0' if e.dtype == 'bool' else text})"
-
-
-__all__ = ["Passes", "partial_name"]

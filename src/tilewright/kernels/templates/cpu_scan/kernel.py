@@ -13,9 +13,8 @@ from tilewright.kernels.expression.program import count_ops
 from tilewright.kernels.families.recurrence import Recurrence
 from tilewright.kernels.kernel import Array, CpuStatic, Emitted, Kernel, Workspace, entry
 from tilewright.kernels.loopnest import Access, Loop, LoopNest, reads
-from tilewright.kernels.templates.cpu_scan.hoist import hoists
 from tilewright.kernels.templates.cpu_scan.space import ScanTiling
-from tilewright.kernels.templates.cpu_scan.walk import Walk, array
+from tilewright.kernels.templates.cpu_scan.walk import Walk, array, hoists
 
 
 def kernel(p: ScanTiling) -> Kernel:

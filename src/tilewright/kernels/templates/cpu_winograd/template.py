@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from tilewright.kernels.templates.cpu_winograd.defaults import default
 from tilewright.kernels.templates.cpu_winograd.kernel import kernel
 from tilewright.kernels.templates.cpu_winograd.match import match, refuses, takes_ranges
 from tilewright.kernels.templates.cpu_winograd.plan import plan
-from tilewright.kernels.templates.cpu_winograd.space import space
+from tilewright.kernels.templates.cpu_winograd.space import default, space
 from tilewright.kernels.templates.planned import PlannedTemplate
 
 CPU_WINOGRAD = PlannedTemplate(

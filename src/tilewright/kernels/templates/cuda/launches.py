@@ -11,8 +11,7 @@ from typing import Any
 
 from tilewright.core import IntExpr, Launch
 from tilewright.kernels.expression.program import Program
-from tilewright.kernels.kernel import Kernel, Workspace
-from tilewright.kernels.kernel.static import Static
+from tilewright.kernels.kernel import Kernel, Static, Workspace
 from tilewright.kernels.loopnest import LoopNest
 from tilewright.kernels.templates.cuda import sizes
 from tilewright.kernels.templates.cuda.text import STORAGE
