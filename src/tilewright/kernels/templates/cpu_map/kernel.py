@@ -1,21 +1,26 @@
-"""The kernel of a map: tasks over rows, or over blocks of tiles."""
+"""The kernel of a map: tasks over rows, in vectors along the innermost axis, or over blocks of tiles."""
 
 from __future__ import annotations
 
 from functools import lru_cache, partial
 
-from tilewright.kernels.codegen.emitter import Emitter
+from tilewright.extent import ctext
+from tilewright.kernels.codegen.access import flat_index
+from tilewright.kernels.codegen.emitter import Emitter, Scope, Tile, plus
+from tilewright.kernels.codegen.printer import Printer
 from tilewright.kernels.codegen.stream import STREAM
-from tilewright.kernels.expression.expr import ITEMSIZE
-from tilewright.kernels.expression.linear import linearise
+from tilewright.kernels.codegen.writer import Writer
+from tilewright.kernels.expression.expr import ITEMSIZE, Expr
+from tilewright.kernels.expression.linear import flat_step, linearise
 from tilewright.kernels.expression.program import count_ops
+from tilewright.kernels.families.flatten import linear
 from tilewright.kernels.kernel import CpuStatic, Emitted, Kernel, entry
 from tilewright.kernels.loopnest import Access, Loop, LoopNest, reads, vectors
 from tilewright.kernels.templates.cpu_map.program import Map
-from tilewright.kernels.templates.cpu_map.rows import rows
+from tilewright.kernels.templates.cpu_map.segments import Segment
 from tilewright.kernels.templates.cpu_map.space import ElementwiseTiling
 from tilewright.kernels.templates.cpu_map.text import Text, ctype
-from tilewright.kernels.templates.cpu_map.tiles import tile, tiles
+from tilewright.kernels.templates.cpu_map.turn import turn
 
 
 def kernel(p: ElementwiseTiling) -> Kernel:
@@ -40,19 +45,20 @@ def _text(p: ElementwiseTiling, kernel: Kernel, emitter: Emitter, nests: tuple[L
 
 def _nest(p: ElementwiseTiling) -> LoopNest:
     found, flops = _body(p.m)
-    loops = _tiles(p) if p.tiled else _rows(p)
+    loops = _tile_loops(p) if p.tiled else _row_loops(p)
     return LoopNest(p.m.program.output.name, dict(p.m.extents), loops, found, flops_per_point=flops, itemsize=p.item)
 
 
 @lru_cache(maxsize=256)
-def _turned_bytes(m: Map) -> tuple[int, int]:
-    """Bytes between neighbours of the read that is turned, along the axis it lies along and along the output's."""
-    read = m.turned[0]
-    item = ITEMSIZE[m.program.tensors[str(read.value)].dtype]
-    return item, item * abs(linearise(read.args[0]).step(m.inner) or 0)
+def _body(m: Map) -> tuple[tuple[Access, ...], int]:
+    stored = Access(m.program.output.name, (m.position,), m.program.output.dtype, store=True)
+    return (*reads((m.value,), m.program.tensors), stored), count_ops(m.value)
 
 
-def _rows(p: ElementwiseTiling) -> tuple[Loop, ...]:
+# --------------------------------------------------------------------------- rows, in vectors along the innermost axis
+
+
+def _row_loops(p: ElementwiseTiling) -> tuple[Loop, ...]:
     m, inner, size = p.m, p.m.inner, p.m.extents[p.m.inner]
     loops = [Loop(a, m.extents[a], 1, "dealt") for a in p.order]
     if p.piece < size or not loops:
@@ -63,7 +69,97 @@ def _rows(p: ElementwiseTiling) -> tuple[Loop, ...]:
     return (*loops, *block[:-1], *short, block[-1])
 
 
-def _tiles(p: ElementwiseTiling) -> tuple[Loop, ...]:
+def rows(t: Text) -> None:
+    """The loops over rows, or pieces of them."""
+    p = t.p
+
+    def unit(w: Writer, scope: Scope) -> None:
+        for s in p.m.segments:
+            with w.block():
+                part = scope
+                if len(p.m.segments) > 1:
+                    part = scope.with_tile(p.m.inner, Tile(f"{s.low}L", f"{s.high}L", s.high - s.low))
+                _segment(t, w, s, part)
+
+    t.tasks(unit)
+
+
+def _segment(t: Text, w: Writer, s: Segment, scope: Scope) -> None:
+    """A row, or a part of it, in vectors."""
+    p, m = t.p, t.p.m
+    names = t.hoisted(w, s.values, t.places(scope), frozenset((m.inner,)))
+
+    def vectors(w: Writer, here: Scope, count: str | None = None) -> None:
+        tile = here.tiles[m.inner]
+        count = count if tile.whole else tile.count
+        for v in range(1 if count else tile.size // p.lanes):
+            with w.block():
+                printer = t.printer({**t.places(here), m.inner: plus(tile.start, v * p.lanes)}, names, count=count)
+                if t.prefetch and tile.size == p.lanes * p.vectors:
+                    _prefetch(t, w, s, printer)
+                t.take_apart(w, printer, s, count)
+                if m.short:
+                    t.store_together(w, printer, s, count, t.streamed)
+                else:
+                    t.store(w, printer, s.values[0], count, stream=t.streamed)
+
+    if t.streamed:
+        start, tile = t.emitter.fresh("j"), scope.tiles[m.inner]
+        base = flat_index((m.position,), m.output, t.printer(t.places(scope), {}, vector=False))
+        w.line(f"long {start} = {tile.start};")
+        w.line(f"const long gap = {_gap(t, f'{m.output.name} + ({base})')};")
+        with w.block(f"if (gap && gap < {tile.end} - {start})"):
+            vectors(w, scope.with_tile(m.inner, Tile(start, tile.end, p.lanes)), "gap")
+            w.line(f"{start} += gap;")
+        scope = scope.with_tile(m.inner, Tile(start, tile.end, tile.size, False))
+    walk = [x for x in t.nest.loops if x.kind == "serial"]
+    t.emitter.nest(w, t.nest, vectors, loops=walk, scope=scope)
+
+
+def _gap(t: Text, at: str) -> str:
+    """C text of how many points lie before the first whose results start at a whole vector; 0 where none does."""
+    p, n = t.p, t.p.m.components
+    even = n & -n
+    count = f"(-(long)({at}) & {p.target.vector_bytes - 1}) / {p.item * even}"
+    if n == even:
+        return count
+    period = max(1, p.target.vector_bytes // (p.item * even))
+    return f"{count} * {pow(n // even, -1, period)} % {period}"
+
+
+def _prefetch(t: Text, w: Writer, s: Segment, printer: Printer) -> None:
+    """Ask for the lines that a later trip reads; a prefetch past the end is harmless."""
+    m = t.p.m
+    for tensor, at, size in _streams(t, s, printer):
+        span = size * t.p.lanes * ITEMSIZE[m.program.tensors[tensor].dtype]
+        for line in range(0, span, 64):
+            w.line(f"__builtin_prefetch((const char *)({tensor} + ({at})) + {t.prefetch + line});")
+
+
+def _streams(t: Text, s: Segment, printer: Printer) -> list[tuple[str, str, int]]:
+    """Tensors, positions and how many vectors a trip reads from there."""
+    m = t.p.m
+    found: dict[tuple[str, str, int], None] = {}
+    reads = [(x, 1) for v in s.values for x in v.loads() if flat_step(x.args, (1,), m.inner) == 1]
+    for x, size in (*reads, *((run.first, run.size) for run in s.runs)):
+        tensor = str(x.value)
+        found[tensor, flat_index(x.args, m.tensors[tensor], printer), size] = None
+    return list(found)
+
+
+# --------------------------------------------------------------------------- square tiles transposed in registers
+# They are read along one axis, and written along another.
+
+
+@lru_cache(maxsize=256)
+def _turned_bytes(m: Map) -> tuple[int, int]:
+    """Bytes between neighbours of the read that is turned, along the axis it lies along and along the output's."""
+    read = m.turned[0]
+    item = ITEMSIZE[m.program.tensors[str(read.value)].dtype]
+    return item, item * abs(linearise(read.args[0]).step(m.inner) or 0)
+
+
+def _tile_loops(p: ElementwiseTiling) -> tuple[Loop, ...]:
     m = p.m
     assert m.across is not None
     loops = [Loop(a, m.extents[a], 1, "dealt") for a in p.free]
@@ -75,7 +171,112 @@ def _tiles(p: ElementwiseTiling) -> tuple[Loop, ...]:
     return (*loops, Loop(m.inner, min(m.extents[m.inner], p.lanes), 1, "vector", "register"))
 
 
-@lru_cache(maxsize=256)
-def _body(m: Map) -> tuple[tuple[Access, ...], int]:
-    stored = Access(m.program.output.name, (m.position,), m.program.output.dtype, store=True)
-    return (*reads((m.value,), m.program.tensors), stored), count_ops(m.value)
+def tile(t: Text, edge: bool) -> str:
+    """A function that computes one tile; ``edge``: of ``ni`` by ``no`` elements only."""
+    p, m = t.p, t.p.m
+    members = [f"const {ctype(m.tensors[x.name].dtype)} *{x.name}" for x in m.program.inputs]
+    axes = "".join(f", long {a}" for a in (*p.free, m.across, m.inner, *m.program.size_arguments))
+    more = ", long ni, long no" if edge else ""
+    w = Writer()
+    kind = "TW_NOINLINE" if edge else "TW_INLINE"
+    head = (
+        f"{kind} void {'edge' if edge else 'tile'}({', '.join((*members, f'{ctype(m.output.dtype)} *d_'))}{axes}{more})"
+    )
+    with w.block(head):
+        for name in (*(x.name for x in m.program.inputs), *p.free, *m.program.size_arguments):
+            w.line(f"(void){name};")
+        columns = [_columns(t, w, x, n, edge) for n, x in enumerate(m.turned)]
+        numbers = [t.numbers.of(x) for x in m.turned]
+        assert m.across is not None
+        # What is the same along the rows' axis is read once: by row position it would be read again.
+        for k in range(p.lanes):
+            here = {a: a for a in m.names} | {m.across: f"({m.across} + {k})" if k else m.across}
+            with w.block(f"if ({k} < ni)" if edge else ""):
+                printer = t.printer(here, {}, count="no" if edge else None)
+                t.known(printer, dict(zip(numbers, (c[k] for c in columns), strict=True)))
+                to = f"d_ + {ctext(k * m.where.of(m.across))}" if k else "d_"
+                t.store(w, printer, m.value, "no" if edge else None, to, t.streamed)
+    return w.text()
+
+
+def _columns(t: Text, w: Writer, x: Expr, number: int, edge: bool) -> list[str]:
+    """Read the tile of one tensor and transpose it; names of the vectors along the innermost axis."""
+    p, m = t.p, t.p.m
+    scalar = t.printer({a: a for a in m.names}, {}, vector=False)
+    tensor = m.tensors[str(x.value)]
+    step = linear(x.args[0]).of(m.inner)
+    lane = t.printer({}, {}).lane_type(x) if x.dtype != "bool" else "int"
+    vector = f"tw::vec<{lane}, {p.lanes}>"
+    base = f"(const signed char *){tensor.name}" if x.dtype == "bool" else tensor.name
+    kind = "signed char" if x.dtype == "bool" else ctype(x.dtype)
+    w.line(f"const {kind} *const p{number} = {base} + ({flat_index(x.args, tensor, scalar)});")
+    names = []
+    for r in range(p.lanes):
+        name = f"r{number}_{r}"
+        at = f"p{number} + {ctext(r * step)}" if r else f"p{number}"
+        text = f"tw::load<{vector}>({at})"
+        if edge:
+            text = f"{r} < no ? tw::load_n<{vector}>({at}, ni) : {vector}{{}}"
+        w.line(f"const {vector} {name} = {text};")
+        if t.prefetch and not edge:
+            # The same row of a later tile; an address past the end is harmless.
+            far = p.ahead * p.lanes * (step if p.along_output else 1)
+            w.line(f"__builtin_prefetch(p{number} + {ctext(r * step + far)}, 0, 2);")
+        names.append(name)
+    item = {"double": 8, "long": 8, "signed char": 1, "short": 2}.get(lane, 4)
+    lines, columns = turn(names, item, vector, f"c{number}_")
+    for line in lines:
+        w.line(line)
+    return columns
+
+
+def tiles(t: Text) -> None:
+    """The loops over blocks of tiles, and over the tiles of a block."""
+    p, m = t.p, t.p.m
+    assert m.across is not None
+    offsets, sizes = {m.across: "si", m.inner: "so"}, {m.across: "ni", m.inner: "no"}
+    for name, text in zip(offsets.values(), _shifts(t), strict=True):
+        t.emitter.local("long", name, text)
+    walk = {x.axis: x.step for x in t.nest.loops if x.kind == "serial"}
+
+    def block(w: Writer, scope: Scope) -> None:
+        here = {a: scope.at(a) for a in p.free} | {a: a for a in walk}
+        where = flat_index((m.position,), m.output, t.printer(here, {}, vector=False))
+        inputs = ", ".join(x.name for x in m.program.inputs)
+        given = ", ".join(
+            (
+                inputs,
+                f"{m.output.name} + ({where})",
+                *(here[a] for a in (*p.free, str(m.across), m.inner)),
+                *m.program.size_arguments,
+            )
+        )
+        for a, step in walk.items():
+            part, size, shift = scope.tiles[a], sizes[a], offsets[a]
+            w.line(f"for (long {a} = {part.start}, {size}; {a} < {part.end}; {a} += {size}) {{")
+            w.line(f" {size} = {a} == 0 && {shift} ? {shift} : tw::imin({step}L, {part.end} - {a});")
+        whole = f"ni == {walk[str(m.across)]} && no == {walk[m.inner]}"
+        w.line(f"if ({whole}) tile({given}); else edge({given}, ni, no);")
+        w.line("} }")
+
+    t.tasks(block, offsets)
+
+
+def _shifts(t: Text) -> tuple[str, str]:
+    """C texts of how far the first whole tiles lie from the start, so that reads and writes are aligned."""
+    p, m = t.p, t.p.m
+    assert m.across is not None
+    out = _unaligned(m.output.name, [m.where.of(a) for a in m.outer], p.item, p.lanes, m.extents[m.inner])
+    x = m.turned[0]
+    s = linear(x.args[0])
+    item = ITEMSIZE[m.program.tensors[str(x.value)].dtype]
+    # A read that starts elsewhere than at a whole row is left as it lies.
+    steps = [s.of(a) for a in m.names if a != m.across] + [s.const] + ([1] if s.rest else [])
+    into = _unaligned(str(x.value), steps, item, p.lanes, m.extents[m.across])
+    return into, out
+
+
+def _unaligned(name: str, steps: list[int], item: int, lanes: int, extent: int) -> str:
+    if any(s % lanes for s in steps) or extent < 2 * lanes:
+        return "0L"
+    return f"(-(long){name} & {item * lanes - 1}) / {item}"
