@@ -18,7 +18,7 @@ from tilewright.kernels.expression.expr import Expr, const
 from tilewright.kernels.expression.linear import linearise
 from tilewright.kernels.expression.program import Monoid, Program, Stage, Tensor, count_ops, flops_per_point, in_step
 from tilewright.kernels.families.group import Group
-from tilewright.kernels.families.sides import NoMatch, limited, matches, need, split
+from tilewright.kernels.families.sides import NoMatch, limited, matches, need, needed, split
 from tilewright.kernels.loopnest import Access
 from tilewright.kernels.rewrite import normal_forms
 
@@ -179,8 +179,8 @@ def recognise(program: Program) -> Contraction:
         if m and not _apart(one):
             return one
         found = one if found is None or (m and not found.m.axes) else found
-    if found is None or not (found.m.axes or _read_once(found)):
-        raise NoMatch
+    found = needed(found)
+    need(bool(found.m.axes) or _read_once(found))
     return found
 
 

@@ -17,7 +17,7 @@ from tilewright.kernels.expression.program import Monoid, Program, Reducing, Sta
 from tilewright.kernels.families.elementwise import MAX_NODES, tree_size
 from tilewright.kernels.families.flatten import Axes, Flat, Linearizer, collapsed, flat_tensors, linear
 from tilewright.kernels.families.parts import Part, recompute, simple_operator, split
-from tilewright.kernels.families.sides import NoMatch, need, recogniser
+from tilewright.kernels.families.sides import need, needed, recogniser
 
 MAX_RECOMPUTE = 256
 """How many times over a map may be computed by inlining it: what is the same along an axis is computed once there."""
@@ -103,9 +103,7 @@ def recurrence(program: Program) -> Recurrence:
     need(sizes[program.output.name] <= MAX_NODES)
     maps = frozenset(s.name for s in program.stages[:-1] if s.monoid is None)
     taking = frozenset(s.name for s in program.stages[:-1] if s.monoid is not None and s.scan is None)
-    parts = split(program, maps, taking)
-    if parts is None:
-        raise NoMatch
+    parts = needed(split(program, maps, taking))
     scans = [p for p in parts if p.scanned is not None]
     rest = [p for p in parts if p.scanned is None]
     first = scans[0]
@@ -176,8 +174,7 @@ def _places(last: Part, scans: frozenset[str], first: Part) -> dict[str, str]:
             named = {str(a.value): d for a, d in wide if a.op == "axis"}
             need(len(named) == len(wide) and found in (None, named))
             found = named
-    if found is None:
-        raise NoMatch
+    found = needed(found)
     need(all(last.ranges[a] == first.ranges[d] for a, d in found.items()))
     need(all(n == 1 for a, n in last.ranges.items() if a not in found))
     return found
@@ -282,9 +279,7 @@ def _passes(program: Program, stage: Stage) -> tuple[Pass, ...]:
     inputs = {t.name: t for t in program.inputs}
     found: dict[int, Pass] = {}
     for n, mix in enumerate(stage.step.mixes):
-        tensor = inputs.get(str(mix.weight.value)) if mix.weight.op == "load" else None
-        if tensor is None:
-            raise NoMatch
+        tensor = needed(inputs.get(str(mix.weight.value)) if mix.weight.op == "load" else None)
         where = at.position(mix.weight, tensor)
         need(not where.atoms and where.axes.keys() <= {"i3", "r0"})
         value = mix.value.substitute(elements)

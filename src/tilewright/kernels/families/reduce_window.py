@@ -14,7 +14,7 @@ from tilewright.kernels.expression.linear import linearise
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.families.index_forms import affine
 from tilewright.kernels.families.parts import Part, split
-from tilewright.kernels.families.sides import NoMatch, need, recogniser
+from tilewright.kernels.families.sides import need, needed, recogniser
 
 MOST_TAPS = 4096
 """Elements of a window."""
@@ -51,9 +51,8 @@ def reduce_window(program: Program) -> ReduceWindow:
     reductions = [s.name for s in program.stages if s.monoid is not None]
     need(program.plain and len(reductions) == 1)
     maps = frozenset(s.name for s in program.stages[:-1] if s.monoid is None)
-    parts = split(program, maps, frozenset(reductions) - {program.output.name})
-    if parts is None or len(parts) != 1 or not parts[0].axes or prod(parts[0].reduce) > MOST_TAPS:
-        raise NoMatch
+    parts = needed(split(program, maps, frozenset(reductions) - {program.output.name}))
+    need(len(parts) == 1 and bool(parts[0].axes) and prod(parts[0].reduce) <= MOST_TAPS)
     (part,) = parts
     found = tuple(w for w in _windows(part) if all(_moves(e, w) for e in part.body))
     taps = {w.tap for w in found}

@@ -18,7 +18,7 @@ from tilewright.kernels.expression.expr import Expr, axis, cast, load
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.expression.program import Monoid, Program, Reducing, Stage
 from tilewright.kernels.families.flatten import Axes, Flat, collapsed, flat_tensors, linear
-from tilewright.kernels.families.sides import NoMatch, matches, need
+from tilewright.kernels.families.sides import NoMatch, matches, need, needed
 from tilewright.kernels.loopnest import Layout
 from tilewright.kernels.rewrite import squeezed
 
@@ -113,9 +113,7 @@ def row_reduction(program: Program) -> RowReduction | None:
 
 
 def _recognise(program: Program) -> RowReduction:
-    first = next((s for s in program.stages if s.monoid is not None), None)
-    if first is None:
-        raise NoMatch
+    first = needed(next((s for s in program.stages if s.monoid is not None), None))
     stages, place = _stages(program, first)
     rows = tuple(zip(first.axes, first.extents, strict=True))
     columns = tuple(zip(first.reduce_axes, first.reduce, strict=True))

@@ -14,7 +14,7 @@ from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.expression.program import Monoid, Program, landing
 from tilewright.kernels.families.flatten import Axes, Flat, collapsed, flat_tensors, linear
 from tilewright.kernels.families.parts import MAX_RECOMPUTE, recompute, simple_operator, split
-from tilewright.kernels.families.sides import NoMatch, need, recogniser
+from tilewright.kernels.families.sides import need, needed, recogniser
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,13 +71,11 @@ def scatter(program: Program) -> Scatter:
     maps = [s for s in program.stages[:-1] if s.monoid is None]
     need(all(recompute(program, s) <= MAX_RECOMPUTE for s in maps))
     taking = frozenset(s.name for s in reductions if s is not program.stages[-1])
-    parts = split(program, frozenset(s.name for s in maps), taking)
-    if parts is None or len(parts) != 1:
-        raise NoMatch
+    parts = needed(split(program, frozenset(s.name for s in maps), taking))
+    need(len(parts) == 1)
     (part,) = parts
     found = landing(part)
-    if not found or simple_operator(part.monoid) is None:
-        raise NoMatch
+    need(bool(found) and simple_operator(part.monoid) is not None)
     element = part.body[0].args[1]
     fixed = frozenset(a for e in found.values() for a in e.axes())
     need(not element.axes() & found.keys() and any(e.loads() for e in found.values()))

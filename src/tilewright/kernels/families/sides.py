@@ -25,6 +25,13 @@ def need(condition: bool) -> None:
         raise NoMatch
 
 
+def needed(found: F | None) -> F:
+    """What was found. Raises :class:`NoMatch` where that is nothing."""
+    if found is None:
+        raise NoMatch
+    return found
+
+
 def matches(forms: Iterable[F], recognise: Callable[[F], M]) -> Iterator[M]:
     """What ``forms`` are recognised as, in order, without those for which ``recognise`` raises :class:`NoMatch`."""
     for form in forms:
@@ -124,9 +131,7 @@ def split(body: Expr, mark: str, outputs: frozenset[str]) -> tuple[Expr, Expr, E
                 b_axes |= axes
     sides = _Sides(a_axes, b_axes, mark, outputs)
     function = sides.body(body)
-    if sides.a is None or sides.b is None:
-        raise NoMatch
-    return sides.a, sides.b, function
+    return needed(sides.a), needed(sides.b), function
 
 
 # --------------------------------------------------------------------------- limits

@@ -19,7 +19,7 @@ from tilewright.kernels.expression.program import Program, Stage
 from tilewright.kernels.families import contraction as family
 from tilewright.kernels.families.group import Group
 from tilewright.kernels.families.index_forms import IndexForms, Window, evaluate_index
-from tilewright.kernels.families.sides import NoMatch, matches
+from tilewright.kernels.families.sides import matches, need
 from tilewright.kernels.rewrite.simplify import simplified
 
 # --------------------------------------------------------------------------- operands chosen part by part
@@ -232,12 +232,9 @@ def match(program: Program) -> Contraction | None:
 
 def _computed(form: family.Contraction) -> Contraction:
     program = form.program
-    if form.acc not in DTYPES or form.monoid.name not in ("sum", "prod", "max", "min"):
-        raise NoMatch
-    if form.lhs.dtype not in DTYPES or form.rhs.dtype not in DTYPES:
-        raise NoMatch
-    if any(t.dtype not in STORED for t in program.inputs) or program.output.dtype not in (*NARROWED, *STORED):
-        raise NoMatch
+    need(form.acc in DTYPES and form.monoid.name in ("sum", "prod", "max", "min"))
+    need(form.lhs.dtype in DTYPES and form.rhs.dtype in DTYPES)
+    need(all(t.dtype in STORED for t in program.inputs) and program.output.dtype in (*NARROWED, *STORED))
     _check_types(form.epilogue)
     read = {x for side in (form.lhs, form.rhs) for x in side.axes()}
     m = [x for x in form.wide if x in form.m.axes or x not in read]
@@ -247,8 +244,8 @@ def _computed(form: family.Contraction) -> Contraction:
     rhs, limit = form.limited(batch.axes)
     m_group = form.group(m)
     a, b = _operand(form.lhs, form, m_group, linear), replace(_operand(rhs, form, n, linear), limit=limit)
-    if not m and (b.affine is None or n.axes[-1] != form.wide[-1]):
-        raise NoMatch  # nothing is reused, and vectors would be gathered
+    # Else nothing is reused, and vectors would be gathered.
+    need(bool(m) or (b.affine is not None and n.axes[-1] == form.wide[-1]))
     return Contraction(
         program, form.stage, form.epilogue, batch, m_group, n, form.k, form.lhs, form.rhs, form.body, a, b,
         linear.atoms,
@@ -258,12 +255,9 @@ def _computed(form: family.Contraction) -> Contraction:
 def _check_types(after: Sequence[Stage]) -> None:
     """Maps compute in float32 or float64; the last may be rounded to a 16-bit real, once, as it is stored."""
     for s in after:
-        if s.dtype not in (*DTYPES, *(NARROWED if s is after[-1] else ())):
-            raise NoMatch
+        need(s.dtype in (*DTYPES, *(NARROWED if s is after[-1] else ())))
         body = s.body[0]
         if s.dtype not in DTYPES:
-            if body.op != "cast" or body.args[0].dtype != "float32":
-                raise NoMatch
+            need(body.op == "cast" and body.args[0].dtype == "float32")
             body = body.args[0]
-        if any(x.dtype in FLOATS and x.dtype not in DTYPES for x in body.walk()):
-            raise NoMatch
+        need(all(x.dtype in DTYPES for x in body.walk() if x.dtype in FLOATS))

@@ -16,7 +16,7 @@ from tilewright.kernels.expression.expr import BYTES, SIXTEEN, Expr
 from tilewright.kernels.expression.program import Program, Stage
 from tilewright.kernels.families import contraction as family
 from tilewright.kernels.families.index_forms import IndexForms
-from tilewright.kernels.families.sides import NoMatch, matches
+from tilewright.kernels.families.sides import matches, need
 from tilewright.kernels.templates.cpu_contraction.match import Contraction, Operand
 
 VALUES = ("float32", "int32", "float64", "int64", *SIXTEEN, *BYTES)
@@ -31,12 +31,9 @@ def match(program: Program) -> Contraction | None:
 
 def _computed(form: family.Contraction) -> Contraction:
     program = form.program
-    if form.acc not in ("float32", "int32") or not form.is_product:
-        raise NoMatch
-    if form.lhs.dtype != form.acc or form.rhs.dtype != form.acc or [x.op for x in form.body.args] != ["var", "var"]:
-        raise NoMatch
-    if any(t.dtype not in VALUES for t in (*program.inputs, program.output)):
-        raise NoMatch
+    need(form.acc in ("float32", "int32") and form.is_product)
+    need(form.lhs.dtype == form.acc == form.rhs.dtype and [x.op for x in form.body.args] == ["var", "var"])
+    need(all(t.dtype in VALUES for t in (*program.inputs, program.output)))
     _check_epilogue(program, form.stage, form.epilogue)
     m, n = form.together(form.m), form.together(form.n)
     batch = form.group([x for x in form.wide if x not in m.axes and x not in n.axes])
@@ -45,10 +42,9 @@ def _computed(form: family.Contraction) -> Contraction:
     cut = replace(_operand(rhs, program), limit=limit)
     if form.acc == "float32" and not a.dtype == cut.dtype == "bfloat16":
         b = cut  # steps are single elements
-    if form.acc == "float32" and not any(x.dtype in SIXTEEN for side in (a, b) for x in side.value.loads()):
-        raise NoMatch  # nothing here is better at float32 than the contraction template
-    if not form.m.axes and b.affine is None:
-        raise NoMatch  # nothing is reused across rows
+    # Nothing here is better at float32 than the contraction template, or where nothing is reused across rows.
+    need(form.acc != "float32" or any(x.dtype in SIXTEEN for side in (a, b) for x in side.value.loads()))
+    need(bool(form.m.axes) or b.affine is not None)
     return Contraction(
         program, form.stage, form.epilogue, batch, m, n, form.k, form.lhs, form.rhs, form.body, a, b, {}
     )  # fmt: skip
@@ -75,10 +71,8 @@ def _check_epilogue(program: Program, stage: Stage, after: Sequence[Stage]) -> N
 def _check_values(e: Expr, program: Program, bounds: Mapping[str, Range]) -> None:
     if e.op == "load":
         return
-    if e.dtype not in (*VALUES, "bool") or e.op == "axis" or (e.dtype in SIXTEEN and e.op not in ("cast", "var")):
-        raise NoMatch
-    if e.op == "select" and not all(_inside(x, program, bounds) for part in e.args[1:] for x in part.loads()):
-        raise NoMatch
+    need(e.dtype in (*VALUES, "bool") and e.op != "axis" and (e.dtype not in SIXTEEN or e.op in ("cast", "var")))
+    need(e.op != "select" or all(_inside(x, program, bounds) for part in e.args[1:] for x in part.loads()))
     for x in e.args:
         _check_values(x, program, bounds)
 

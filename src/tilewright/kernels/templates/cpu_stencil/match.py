@@ -17,7 +17,7 @@ from tilewright.kernels.expression.program import Monoid, Program
 from tilewright.kernels.families.flatten import Flat, Linearizer, flat_tensors, flattened, ordered
 from tilewright.kernels.families.parts import Part
 from tilewright.kernels.families.reduce_window import reduce_window
-from tilewright.kernels.families.sides import NoMatch, need, recogniser
+from tilewright.kernels.families.sides import need, needed, recogniser
 
 MONOIDS = ("sum", "prod", "max", "min")
 ACCUMULATED = ("float32", "float64", *INTEGERS)
@@ -84,9 +84,7 @@ class Stencil(Flat):
 @recogniser
 def match(program: Program) -> Stencil:
     """The windowed reduction that a program is; ``None`` where this template does not compute the program."""
-    form = reduce_window(program)
-    if form is None:
-        raise NoMatch
+    form = needed(reduce_window(program))
     program, part = form.program, form.part
     need(part.monoid is not None and len(part.reduction.identity) == 1 and part.reduction.name in MONOIDS)
     need(part.reduction.identity[0].dtype in ACCUMULATED)
