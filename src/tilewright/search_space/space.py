@@ -90,9 +90,14 @@ class SearchSpace:
 
     def allows(self, values: Mapping[str, Value]) -> bool:
         """Whether :meth:`schedule` takes these values; of some knobs alone, whether no rule about them forbids it."""
-        known = all(values[k.name] in k.values for k in self.knobs if k.name in values)
-        told = (rule for rule in self.constraints if all(n in values for n in rule.reads))
-        return known and all(rule.holds({n: values[n] for n in rule.reads}) for rule in told)
+        given = values.keys()
+        for knob in self.knobs:
+            if knob.name in given and values[knob.name] not in knob.values:
+                return False
+        for rule in self.constraints:
+            if given >= set(rule.reads) and not rule.holds({n: values[n] for n in rule.reads}):
+                return False
+        return True
 
     def first(self, candidates: Iterable[Mapping[str, Value]]) -> dict[str, Value]:
         """The first candidate that is legal, else any schedule. Knobs that a candidate lacks have their first value."""

@@ -130,7 +130,10 @@ def linearise(e: Expr, term: Callable[[Expr], Linear] = atom) -> Linear:
 
 def total(parts: Iterable[tuple[Expr, int]], term: Callable[[Expr], Linear] = atom) -> Linear:
     """The sum of multiples of expressions: of indices and strides, a position in a flat tensor."""
-    return combined((linearise(e, term), factor) for e, factor in parts)
+    found = Linear()
+    for e, factor in parts:
+        found = found.plus(linearise(e, term), factor)
+    return found
 
 
 def combined(parts: Iterable[tuple[Linear, int]]) -> Linear:

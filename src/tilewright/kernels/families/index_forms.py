@@ -31,8 +31,8 @@ class Window:
     @property
     def padded(self) -> bool:
         """Whether all bounds are edges of the tensor, beyond which a padded one has elements."""
-        sides = ((d, Linear(n - 1).plus(d, -1)) for d, n in zip(self.dims, self.tensor.shape, strict=True))
-        edges = [e for both in sides for e in both]
+        last = (Linear(n - 1).plus(d, -1) for d, n in zip(self.dims, self.tensor.shape, strict=True))
+        edges = [*self.dims, *last]
         return all(b in edges for b in self.bounds)
 
 

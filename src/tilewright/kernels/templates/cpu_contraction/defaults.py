@@ -160,11 +160,10 @@ def default(c: Contraction, target: Target, within: SearchSpace) -> dict[str, Va
         slow /= evenness(target.threads, *shared_axes(c, target, form, tile))
         return _tile_cost(form, ceildiv(form.columns, lanes), k, core(target.registers), near, tile) * slow
 
+    fits = next(r for r in within.constraints if r.reads == (*WAY, "MR", "MH", "NV"))
     way: dict[str, Value] = dict(zip(WAY, form.key, strict=True))
     tiles = [
-        t
-        for t in tile_forms(form, lanes, target.registers)
-        if within.allows({**way, "MR": t[0], "MH": t[1], "NV": t[2]})
+        t for t in tile_forms(form, lanes, target.registers) if fits.holds({**way, "MR": t[0], "MH": t[1], "NV": t[2]})
     ]
     rows, lines, vectors = min(tiles, key=cost)
     in_place = m == 1 and form.b == "direct"

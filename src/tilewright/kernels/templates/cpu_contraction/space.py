@@ -376,7 +376,8 @@ def thread_knobs(c: Contraction, threads: int, unit: int, divides: bool) -> tupl
 def legal_divisions(within: SearchSpace) -> list[Division]:
     """Numbers of parts of M, N and K that a space of two threads has."""
     every = itertools.product(*(within.options[n] for n in SPLITS))
-    return [t for t in every if within.allows(dict(zip(SPLITS, t, strict=True)))]
+    fair = next(r for r in within.constraints if r.reads == SPLITS)
+    return [t for t in every if fair.holds(dict(zip(SPLITS, t, strict=True)))]
 
 
 _SPLIT_K = (
