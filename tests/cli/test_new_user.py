@@ -87,7 +87,7 @@ WRONG = "tilewright tune wrong.cpp --entry twice --reference my_ops.py:twice --k
 HOUR = [
     # ------------------------------------------------------------------ README and help
     # 9: it cannot be installed from the index, and the README says so. 18: it is short, with a picture near the top.
-    Typed("print(readme)", ["The package is not on the index yet: install it from a clone"]),
+    Typed("print(readme)", ["The package is not on the Python package index (PyPI) yet"]),
     Typed(
         "len(readme.split()) < 1100, '.svg' in readme[:800], readme.index('## Install') < 1500", ["(True, True, True)"]
     ),
