@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tilewright.kernels.codegen.printer import computed
-from tilewright.kernels.expression.expr import Expr
+from tilewright.kernels.codegen.ranges import Range, index_range
+from tilewright.kernels.expression.expr import INDEX, Expr
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.families.flatten import unconditional
 from tilewright.kernels.families.reduce_window import at_offset
-from tilewright.kernels.rewrite.simplify import within
 from tilewright.kernels.templates.cuda.kernels import evaluated, names, place, place_text
 from tilewright.kernels.templates.cuda.reduction import Accumulators
 from tilewright.kernels.templates.cuda.text import DevicePrinter, Names, declarations, digits, printer, stored
@@ -110,9 +110,8 @@ class _Kernel:
             other = f"({kind})0"
         if value.op == "select" and value.args[2].op == "const" and self.inner_free(value.args[0]):
             filler = self.printer((value.args[2],), {}).scalar(value.args[2])
-            bounds = {a: (0, n - 1) for a, n in self.s.ranges.items()}
-            asked = [c for c in conditions(value.args[0]) if not always(within(c, bounds))]
-            tests += [self.printer((c,), {}).scalar(c) for c in asked]
+            bounds: dict[str, Range] = {a: (0, n - 1) for a, n in self.s.ranges.items()}
+            tests += [self.printer((c,), {}).scalar(c) for c in conditions(value.args[0]) if not always(c, bounds)]
             inner_value, other = value.args[1], filler
         inner = self._vector(pad + "    " if tests else pad)
         reads = self._reads((inner_value,), {}, f"{name}q", inner)
@@ -186,9 +185,15 @@ def conditions(e: Expr) -> list[Expr]:
     return [x for a in e.args for x in conditions(a)] if e.op == "and" else [e]
 
 
-def always(e: Expr) -> bool:
-    """Whether a condition is one that holds everywhere."""
-    return e.op == "const" and bool(e.value)
+def always(e: Expr, bounds: Mapping[str, Range]) -> bool:
+    """Whether a comparison of indices holds wherever the axes are within their bounds."""
+    if e.op not in ("lt", "le", "gt", "ge"):
+        return False
+    less, more = e.args if e.op in ("lt", "le") else e.args[::-1]
+    if less.dtype != INDEX:
+        return False
+    high, low = index_range(less, bounds)[1], index_range(more, bounds)[0]
+    return high < low or (high == low and e.op in ("le", "ge"))
 
 
 def _topdown(e: Expr, replace: Callable[[Expr], Expr | None]) -> Expr:
