@@ -101,8 +101,10 @@ class GpuParts(Parts):
         found = {n: list[Launched]() for n in self.called}
         for n, x in (part for y in placed(kernel) for part in y.parts):
             found[n].append(x)
-        made = {n: replace(self.parts[n][1], launches=tuple(x)) for n, x in found.items()}
-        return [(m, made.get(n, k)) for n, (m, k) in enumerate(self.parts)]
+        own = {n: k.launches for n, (_, k) in enumerate(self.parts)}
+        given = own | {n: tuple(x) for n, x in found.items()}
+        # A segment's kernel keeps what was worked out of it where its launches are its own.
+        return [(m, k if given[n] == own[n] else replace(k, launches=given[n])) for n, (m, k) in enumerate(self.parts)]
 
     def numbers(self, kernel: Kernel) -> Mapping[str, float]:
         """Resources of the segment with the most operations, the traffic of all, of the rest the mean; without segments
