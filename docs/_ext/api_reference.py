@@ -110,11 +110,20 @@ def _directive(name: str, options: str) -> str:
     return f"```{{eval-rst}}\n.. {kind}:: {name}\n   {options}\n```\n"
 
 
+# How Python prints the annotations that docs/api/te.md describes by their names.
+ANNOTATED = {
+    re.compile(rf"~?typing\.Annotated\[[^<]*<Kind\.{name.upper()}: \([^)]*\)>\]"): f"te.{name}"
+    for name in ("Ints", "Shape")
+}
 MADE = re.compile(r"<factory>|<function [\w.]*(?:<lambda>)?(?: at 0x\w+)?>|<[\w.]+ object at 0x\w+>")
 
 
 def plain_signature(
     _app: Any, _what: str, _name: str, _given: Any, _options: Any, signature: str | None, returned: str | None
 ) -> tuple[str | None, str | None]:
-    """A signature, with `...` for defaults that Python would show as a factory or an address."""
-    return (None if signature is None else MADE.sub("...", signature)), returned
+    """A signature, with `...` for defaults that Python would show as a factory or an address, and `te.Ints` by name."""
+    if signature is None:
+        return None, returned
+    for printed, name in ANNOTATED.items():
+        signature = printed.sub(name, signature)
+    return MADE.sub("...", signature), returned
