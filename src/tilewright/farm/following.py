@@ -131,12 +131,15 @@ class Followed:
                 data = file.read(_LONGEST)
         else:
             from http.client import HTTPException
+            from urllib.error import HTTPError
             from urllib.request import urlopen
 
             try:
                 with urlopen(self.place, timeout=ANSWER_SECONDS) as answer:
                     data = answer.read(_LONGEST)
             except (OSError, ValueError, HTTPException) as e:
+                if isinstance(e, HTTPError):
+                    e.close()  # an answer too, and from Python 3.14 on one that warns where it is left open
                 raise FarmError(
                     f"{self.place} has no list of revoked certificates: {e}", "Check the address or file"
                 ) from None
