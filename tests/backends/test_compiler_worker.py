@@ -214,6 +214,8 @@ def script(text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 def test_forks_compile_by_workers_of_their_own() -> None:
     """Forked while workers are idle, and at moments of others' starts."""
     ran = script(
+        "import warnings\n"
+        "warnings.simplefilter('ignore', DeprecationWarning)\n"  # of forks while threads run, from Python 3.12 on
         "mine = asked()\n"
         "going = True\n"
         "def busy():\n"

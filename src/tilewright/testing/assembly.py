@@ -17,7 +17,7 @@ from tilewright.core import Target
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.templates.base import LoweredKernel
 
-_LABEL = re.compile(r"([\w.$]+):")
+_LABEL = re.compile(r'"?([\w.$]+)"?:')  # GCC 16 puts symbols in quotation marks
 _JUMP = re.compile(r"(?:j\w+|b\.?\w*|cbn?z|tbn?z)\s.*?(\.L\w+)$")
 _VECTOR = re.compile(r"\b[xyz]mm\d+|\b[vqds]\d+\b")
 
