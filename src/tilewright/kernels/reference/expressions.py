@@ -270,7 +270,7 @@ def chunks(box: Box, points: int) -> Iterator[Box]:
 
 
 def cut(box: Box, sizes: Sequence[int]) -> Iterator[Box]:
-    """The box in parts of at most so many points along each axis, in order."""
+    """Parts of the box, in order, each with at most ``sizes`` points along the axes."""
     counts = [-(-(hi - lo) // s) for (lo, hi), s in zip(box, sizes, strict=True)]
     for position in np.ndindex(*counts):
         yield tuple(

@@ -493,7 +493,7 @@ def _kind(t: Tensor) -> str:
 
 
 def _row(rows: Rows, number: str) -> str:
-    """C text of a row's number among those that tiles read: of all, or of a block's."""
+    """C text of a row's index among the rows that tiles read: all rows, or the rows of a gathered block."""
     return f"({number}-ja)" if rows.gathered else number
 
 

@@ -107,7 +107,7 @@ def refusal(m: Map) -> str:
 # These are copied as whole numbers of their size, whatever their type.
 
 RAW = {1: "raw1", 2: "raw2", 4: "raw4", 8: "raw8"}
-"""Element types of programs that only move: the bits of elements of so many bytes."""
+"""Element types of programs that only move elements, by an element's size in bytes."""
 MOVING = ("load", "select", "const")
 
 

@@ -221,8 +221,8 @@ def _split(passes: Passes) -> None:
 
 
 def _print_groups(w: Writer, passes: Passes, scope: Scope) -> None:
-    """All passes over the rows from ``row`` to ``last``, so many at a time as the plan says: the last by blocks of
-    columns.
+    """Print all passes over the rows from ``row`` to ``last``, in groups of the plan's size; the last pass goes by
+    blocks of columns.
 
     What that pass reads that is the same for every row, weights say, is as long as a row. Rows that lie in the second
     level cache push it out of the first from one row to the next. So the passes before run over a few rows, one after

@@ -56,7 +56,7 @@ class RowTiling:
 
     ``program`` is the one whose moments are paired, where the schedule says so. ``rows`` rows run side by side,
     each with ``vectors`` accumulators of ``lanes`` elements; with ``columns``, they run one after the other, and
-    their last pass by blocks of so many elements (``kernel.py``). ``keep``: where maps that several passes
+    their last pass by blocks of ``columns`` elements (``kernel.py``). ``keep``: where maps that several passes
     need stay. ``block``: rows a task. ``pieces``: parts into which the row is split. ``shorter``: of rows whose
     length calls choose, the schedules of lesser ones, the shortest first.
     """

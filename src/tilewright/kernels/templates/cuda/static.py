@@ -80,7 +80,7 @@ def blocks_per_sm(target: Target, threads: int, registers: int, shared_bytes: in
 
 
 def occupied(target: Target, blocks: int, threads: int, registers: int, shared_bytes: int) -> dict[str, float]:
-    """How so many blocks fill the multiprocessors, by the names of :data:`STATIC`."""
+    """Occupancy and waves of a grid of ``blocks`` thread blocks, by the names of :data:`STATIC`."""
     resident = max(1, blocks_per_sm(target, threads, registers, shared_bytes))
     waves = blocks / (resident * limit(target, "sms"))
     return {

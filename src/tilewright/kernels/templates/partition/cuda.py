@@ -97,7 +97,7 @@ class GpuParts(Parts):
         return tuple(found)
 
     def of(self, kernel: Kernel) -> Sequence[tuple[Member, Kernel]]:
-        """The segments with their kernels, of which those that every call computes have the launches of ``kernel``."""
+        """The segments with their kernels. A segment that every call computes has its launches from ``kernel``."""
         found = {n: list[Launched]() for n in self.called}
         for n, x in (part for y in placed(kernel) for part in y.parts):
             found[n].append(x)
