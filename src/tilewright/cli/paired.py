@@ -15,12 +15,12 @@ def keep(path: str, found: Comparison) -> None:
     """Store the ratios, beside those to others; nothing where the database cannot be written."""
     from tilewright.baselines import compare
     from tilewright.database import Database
-    from tilewright.insight.result import CONFIDENCE
+    from tilewright.insight.result import CONFIDENCE_KEY
 
     if found.run is None or not found.ratios:
         return
     ratios = {
-        r.baseline: {"ratio": r.ratio, "low": r.low, "high": r.high, CONFIDENCE: compare.CONFIDENCE}
+        r.baseline: {"ratio": r.ratio, "low": r.low, "high": r.high, CONFIDENCE_KEY: compare.CONFIDENCE}
         for r in found.ratios
     }
     with contextlib.suppress(DatabaseError, UsageError), Database.open(path, create=False) as database:

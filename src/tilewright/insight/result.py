@@ -24,7 +24,7 @@ AGAINST = {
     "earlier": "the kernel of an earlier run",
 }  # fmt: skip
 """Whom a gain is over, where its name is not that of a library."""
-CONFIDENCE = "confidence"
+CONFIDENCE_KEY = "confidence"
 """Key of the confidence of a stored interval over a library, 0.95. Version 0.1 stored quartiles, without this key."""
 NO_INTERVAL = "stored without a 95% interval, which tilewright bench measures"
 """What is said of a gain over a library that version 0.1 stored."""
@@ -124,7 +124,7 @@ def _ratio(against: str, stored: object) -> Ratio | None:
 
 def _holds_quartiles(against: str, stored: object) -> bool:
     """Whether the ends of a stored gain are quartiles: gains of finals have had intervals in every version."""
-    return against not in AGAINST and isinstance(stored, Mapping) and CONFIDENCE not in stored
+    return against not in AGAINST and isinstance(stored, Mapping) and CONFIDENCE_KEY not in stored
 
 
 def summary_of(run: StoredRun) -> dict[str, Any]:

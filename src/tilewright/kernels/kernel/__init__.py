@@ -169,9 +169,7 @@ class Kernel:
 
 
 # --------------------------------------------------------------------------- static features
-
-# Static features of a CPU kernel: what is known of it before it is compiled, beside its loops.
-
+# What is known of a kernel before it is compiled, beside its loops.
 
 STATIC: Mapping[str, str] = {
     "prefetch": "bytes ahead of its use at which an input is asked for; 0: it is not",
