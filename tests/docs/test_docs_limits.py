@@ -10,17 +10,18 @@ from tilewright.backends import cache
 from tilewright.dashboard.serving.connections import DEFAULT
 from tilewright.farm import client, keeper
 from tilewright.farm.budgets import MESSAGE
-from tilewright.kernels import te
 from tilewright.kernels.expression.functions import MAX_DEPTH, MAX_NODES
 from tilewright.kernels.operators import numeric
+from tilewright.kernels.te.programs import MAX_OUTPUTS
+from tilewright.kernels.te.tensors import MAX_ELEMENTS
 from tilewright.models.folding import FREE, SECONDS, TIMES
 from tilewright.models.model_file import MOST_NODES, OPSETS
 from tilewright.runtime import misses
 
 NUMBERS = {
-    "an input, a result, the range of a reduction": f"fewer than 2^{te._MAX_ELEMENTS.bit_length()} elements",
+    "an input, a result, the range of a reduction": f"fewer than 2^{MAX_ELEMENTS.bit_length()} elements",
     "an expression": f"{MAX_DEPTH} levels, {MAX_NODES:,} operations",
-    "results of an operator": f"{te.MAX_OUTPUTS}",
+    "results of an operator": f"{MAX_OUTPUTS}",
     "inputs of `einsum`, `cat`": f"{len(numeric.NAMES)}",
     "a message of a farm": f"{round(MESSAGE.most / (1 << 20))} MiB",
     "a client's absence, until its jobs are dropped": f"{keeper.GRACE / 60:g} minutes",

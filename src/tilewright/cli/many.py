@@ -42,7 +42,7 @@ def tune_tasks(tasks: Sequence[TuneTask], settings: TuneSettings, alone: Mapping
     report({"tasks": [t.to_json() for t in results]}, *tables)
     if not wants_json():
         for r in compared:
-            say(summary_of(r))
+            say(comparison_line(r))
         if len(compared) < len(ranges):
             others = f"{len(ranges) - len(compared)} of {len(ranges)} ranges"
             say(f"{others} have no kernels: an earlier task of the same choice is faster at every size that was tuned")
@@ -106,7 +106,7 @@ def tune_for_range(task: TuneTask, settings: TuneSettings, alone: Mapping[str, A
         )  # fmt: skip
     report(result.to_json(), kernels_of_range(result))
     if not wants_json():
-        say(summary_of(result))
+        say(comparison_line(result))
     if result.interrupted:
         say("stopped early; the kernels found so far are compared and stored. Continue with --resume last")
         return 130
@@ -125,7 +125,7 @@ def kernels_of_range(result: RangeResult) -> Table:
     return table("sizes", "template", "schedule", greatest, "average loss", "largest loss", rows=rows, overflow="fold")
 
 
-def summary_of(result: RangeResult) -> str:
+def comparison_line(result: RangeResult) -> str:
     """What was compared, and where it is stored."""
     tuned = ", ".join(map(result.places.label, result.tuned))
     return (

@@ -12,6 +12,7 @@ from tilewright.kernels.expression.expr import Expr, load
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operator import Operator, as_workload
 from tilewright.kernels.parameters import Kind, Parameter
+from tilewright.kernels.te.tensors import Definition
 
 
 def from_program(name: str, text: str) -> Operator:
@@ -57,7 +58,7 @@ def stating(program: Program) -> te.TensorRef | tuple[te.TensorRef, ...]:
 
     for s in program.stages:
         made = s.renamed(s.name, lambda e: e.map(named))
-        definition = te.Definition(made.reduce, made.body, made.monoid, made.scan, made.step)
+        definition = Definition(made.reduce, made.body, made.monoid, made.scan, made.step)
         refs[s.name] = te.TensorRef(s.name, s.extents, s.dtype, definition)
     outputs = tuple(refs[t.name] for t in program.outputs)
     return outputs if program.results else outputs[0]

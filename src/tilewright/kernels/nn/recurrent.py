@@ -16,6 +16,8 @@ from tilewright.kernels import te
 from tilewright.kernels.expression.expr import Expr, axis, const
 from tilewright.kernels.expression.program import Mix, Monoid, Step, left, mixed, right
 from tilewright.kernels.nn.activation import activate
+from tilewright.kernels.te.declarations import defined
+from tilewright.kernels.te.tensors import Definition
 
 REALS = ("float32", "float64")
 
@@ -148,7 +150,7 @@ class _Layer:
         parts = tuple(left(n, dtype) for n in range(len(first)))
         after = step(*parts)
         monoid = Monoid("recurrence", (zero,) * len(first), after, parts[0])
-        made = te.Definition(
+        made = Definition(
             (self.features,), tuple(self.elements), monoid, 1, Step(start, tuple(self.mixes), self.reverse)
         )
-        return te.defined(self.name, (len(first), steps, rows, self.features), dtype, made)
+        return defined(self.name, (len(first), steps, rows, self.features), dtype, made)
