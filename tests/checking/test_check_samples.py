@@ -22,7 +22,7 @@ from tilewright.kernels.templates import get_template  # noqa: E402
 TEMPLATES = tuple(cases.SHAPES)
 
 
-def test_every_shape_is_dealt_equally_often() -> None:
+def test_every_shape_is_drawn_equally_often() -> None:
     hands = cases.dealt(cases.MMA, 50, seed=3)
     assert all(len(set(hand)) == 4 for hand in hands)
     counts = {s: sum(s in hand for hand in hands) for s in cases.MMA}

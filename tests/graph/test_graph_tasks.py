@@ -21,7 +21,7 @@ def deep(channels: int) -> Graph:
 
 
 def shuffled() -> Graph:
-    """Small grouped convolutions whose channels are dealt anew in between."""
+    """Small grouped convolutions whose channels are distributed anew in between."""
     m = graphs.Maker()
     x = m.b.input("x", (1, 8, 12, 12), "float32")
     for k in (1, 3, 1):

@@ -265,9 +265,9 @@ def test_parallel_loops_inside_of_serial_ones() -> None:
 
 
 @pytest.mark.parametrize("tasks", [1, 4, 5, 63, 500])
-def test_dealt_loops_are_shared_out_among_tasks(tasks: int) -> None:
+def test_chunked_loops_are_divided_among_tasks(tasks: int) -> None:
     nest = LoopNest("x", {"i": 11, "j": 23, "k": 3}, (
-        Loop("i", 11, 1, "dealt"), Loop("j", 23, 5, "dealt", argument="T"), Loop("k", 3, 2, "dealt"),
+        Loop("i", 11, 1, "chunked"), Loop("j", 23, 5, "chunked", argument="T"), Loop("k", 3, 2, "chunked"),
         Loop("j", 5, 2), Loop("k", 2, 1),
     ), ())  # fmt: skip
     for step in (5, 23, 40):
@@ -275,8 +275,8 @@ def test_dealt_loops_are_shared_out_among_tasks(tasks: int) -> None:
 
 
 @pytest.mark.parametrize("offset", [0, 1, 3, 4])
-def test_the_first_dealt_tile_is_longer_by_an_offset(offset: int) -> None:
-    nest = LoopNest("x", {"i": 21, "j": 2}, (Loop("i", 21, 4, "dealt", argument="T"), Loop("j", 2, 1)), ())
+def test_the_first_chunked_tile_is_longer_by_an_offset(offset: int) -> None:
+    nest = LoopNest("x", {"i": 21, "j": 2}, (Loop("i", 21, 4, "chunked", argument="T"), Loop("j", 2, 1)), ())
     for step in (4, 8, 30):
         given = {"T": step, "S": offset}
         assert (covered(nest, given, tasks="3L", offsets={"i": "S"}) == 1).all(), step

@@ -1,4 +1,4 @@
-"""Grouped contractions on GPUs: the contract on the emulator, rows dealt in every way, and what is computed how."""
+"""Grouped contractions on GPUs: the contract on the emulator, rows distributed in every way, and what is computed how."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ IN_PLACE = {**SMALL, "gather": True, "STAGES": 4}
         "in-place-split", "in-place-turns", "rows-stored",
     ],
 )  # fmt: skip
-def test_rows_may_be_dealt_in_any_way(
+def test_rows_may_be_distributed_to_groups_in_any_way(
     make: Callable[[], Program], template: PlannedTemplate[Any, Any], knobs: dict[str, Value]
 ) -> None:
     """Empty groups, and tiles that are full to the last row, too; results do not depend on the order of threads."""

@@ -298,7 +298,7 @@ def test_rows_of_a_flat_tensor_are_counted_like_those_of_a_matrix() -> None:
 
 
 def test_work_is_divided_among_tasks_from_the_outermost_loop_on() -> None:
-    loops = [Loop("i", 4, 1, "dealt"), Loop("j", 10, 2, "dealt"), Loop("k", 7, 1)]
+    loops = [Loop("i", 4, 1, "chunked"), Loop("j", 10, 2, "chunked"), Loop("k", 7, 1)]
     assert divided(loops, 1) == (Loop("i", 4, 1), Loop("j", 10, 2), Loop("k", 7, 1))
     assert divided(loops, 8) == (
         Loop("i", 4, 1, "parallel", "l2"), Loop("j", 10, 6, "parallel", "l2"), Loop("j", 6, 2), Loop("k", 7, 1),

@@ -195,7 +195,7 @@ def test_spare_cores_leave_when_the_builder_is_closed(target: Target, task: Task
         future.result(timeout=0)
 
 
-def test_a_batch_is_dealt_to_all_who_build(target: Target, task: Task, fresh: ArtifactCache) -> None:
+def test_a_batch_is_spread_over_all_builders(target: Target, task: Task, fresh: ArtifactCache) -> None:
     both = threading.Barrier(2, timeout=60)
 
     def together(c: Candidate) -> LoweredKernel:

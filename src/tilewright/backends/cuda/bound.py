@@ -125,7 +125,7 @@ def estimate(work: Work, unit: str, shared_bytes: float, target: Target, warpgro
 def _least(each: Mapping[str, float], loop: Mapping[str, float], unit: str, work: Work, target: Target) -> Bound:
     """The bound of blocks that take ``each`` clocks of a multiprocessor, by resource."""
     sms = int(target.limit["sms"])
-    of_device = {"l2": work.asked_bytes / (L2_BYTES * sms), "dram": _dram(work, target)}  # however blocks are dealt
+    of_device = {"l2": work.asked_bytes / (L2_BYTES * sms), "dram": _dram(work, target)}  # however blocks are scheduled
 
     def clocks(blocks: float) -> dict[str, float]:
         """Clocks of a multiprocessor, by resource, that computes ``blocks`` blocks."""

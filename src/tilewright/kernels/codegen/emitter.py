@@ -4,9 +4,9 @@ For an axis with several loops, every loop walks the tile that the loop before i
 are absolute. Inside a loop a :class:`Scope` gives, per axis, the text of the first position and of
 the end of the current tile, and whether the tile is known to be whole.
 
-``parallel`` and ``dealt`` loops become a function of its own, called through ``env->parallel_for`` with a
+``parallel`` and ``chunked`` loops become a function of its own, called through ``env->parallel_for`` with a
 context that holds the captured names. ``parallel`` loops next to each other are run as one set of tasks;
-the trips of ``dealt`` loops, which are units of work, are shared out evenly among a number of tasks.
+the trips of ``chunked`` loops, which are units of work, are shared out evenly among a number of tasks.
 """
 
 from __future__ import annotations
@@ -170,8 +170,8 @@ class Emitter:
         such loops of its axis is printed once per block size, the largest first: its step, and the step of the first
         loop of the block. What is inside then sees whole tiles of these sizes and, where the last is more than 1, one
         tile that is not whole. ``blocks`` gives other sizes by axis, from the loop's step down. ``scope``: where the
-        nest stands, if not at the top; its tiles are kept. ``tasks``: C text of the number of tasks that ``dealt``
-        loops are shared out among, at most. ``offsets``: for axes whose ``dealt`` loop's first tile is longer, so that
+        nest stands, if not at the top; its tiles are kept. ``tasks``: C text of the number of tasks that ``chunked``
+        loops are divided among, at most. ``offsets``: for axes whose ``chunked`` loop's first tile is longer, so that
         the others begin at aligned addresses, by how much. ``closing``: a statement at the end of every such task.
 
         Raises ``ValueError`` for loops that are not the nest's, or a part of them.
@@ -206,7 +206,7 @@ class Emitter:
 
         if depth == len(loops):
             body(w, scope)
-        elif loops[depth].kind in ("parallel", "dealt"):
+        elif loops[depth].kind in ("parallel", "chunked"):
             last = depth + 1
             while (
                 last < len(loops)
@@ -216,7 +216,7 @@ class Emitter:
                 and last not in after
             ):
                 last += 1
-            run = self._parallel if loops[depth].kind == "parallel" else self._dealt
+            run = self._parallel if loops[depth].kind == "parallel" else self._chunked
             run(w, loops[depth:last], scope, lambda wr, s: inside(wr, s, last - depth), told)
         elif loops[depth].level == "register" and loops[depth].axis in told.blocks:
             self._blocked(w, loops[depth], scope, inside, told.blocks[loops[depth].axis])
@@ -344,7 +344,7 @@ class Emitter:
                 inner = self._entered(fn, loop, inner, index)
             inside(fn, inner)
 
-    def _dealt(self, w: Writer, loops: tuple[Loop, ...], scope: Scope, inside: Body, told: _Choices) -> None:
+    def _chunked(self, w: Writer, loops: tuple[Loop, ...], scope: Scope, inside: Body, told: _Choices) -> None:
         with w.block():
             self._deal(w, loops, scope, inside, told)
 

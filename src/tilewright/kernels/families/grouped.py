@@ -46,7 +46,7 @@ class Grouped:
     below ``groups``.
 
     ``one`` computes the rows of a single group, from one to all of them (an :class:`~tilewright.extent.Extent`), in
-    front; its inputs are ``sources``. ``typical``: rows of a group where they are dealt evenly.
+    front; its inputs are ``sources``. ``typical``: rows of a group where they are distributed evenly.
     """
 
     program: Program

@@ -65,7 +65,7 @@ class Text(Protocol):
 
 @dataclass(frozen=True)
 class Emitted:
-    """Text whose loops the emitter prints from ``printed``; their ``dealt`` trips are shared out among ``tasks``.
+    """Text whose loops the emitter prints from ``printed``; their ``chunked`` trips are shared out among ``tasks``.
 
     ``body`` prints a kernel's declarations and every nest that it is given through the emitter, and returns the text of
     helper functions.

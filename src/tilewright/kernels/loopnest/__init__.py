@@ -24,8 +24,8 @@ class Loop:
     ``step`` is the span that one iteration hands to the loops inside (1 for the innermost loop over
     an axis). ``argument`` names the launch argument that carries the step at run time; ``step`` is
     then its value in this schedule, and two nests that differ only there print the same source.
-    ``kind``: ``serial``, ``parallel`` (iterations may run on different threads), ``dealt`` (the same, but
-    neighbouring ones are shared out evenly among tasks), ``unroll`` (printed out), ``vector`` (one SIMD
+    ``kind``: ``serial``, ``parallel`` (iterations may run on different threads), ``chunked`` (parallel, and each
+    task gets one chunk of neighbouring iterations), ``unroll`` (printed out), ``vector`` (one SIMD
     operation). ``level``: which level of the memory hierarchy the tile inside is meant for: ``outer``, ``l3``,
     ``l2``, ``l1``, ``register``. ``walked``: the loops over the nest's axes that one over numbers of pieces stands for.
     """
@@ -52,10 +52,10 @@ def vectors(axis: str, size: int, lanes: int, count: int) -> tuple[Loop, ...]:
 
 
 def divided(loops: Iterable[Loop], tasks: int) -> tuple[Loop, ...]:
-    """The loops with those that are ``dealt`` divided among so many tasks, the outermost ones first."""
+    """The loops, the ``chunked`` ones divided among ``tasks`` tasks, the outermost first."""
     found = []
     for x in chain.from_iterable((x,) if x.walked is None else x.walked for x in loops):
-        if x.kind != "dealt":
+        if x.kind != "chunked":
             found.append(x)
             continue
         parts = min(tasks, x.trips)
@@ -187,9 +187,9 @@ class LoopNest:
     flops_per_output: int = 0
 
     @property
-    def dealt(self) -> tuple[Loop, ...]:
-        """The loops whose trips are shared out among tasks."""
-        return tuple(x for x in self.loops if x.kind == "dealt")
+    def chunked(self) -> tuple[Loop, ...]:
+        """The loops of which each task gets a chunk of iterations."""
+        return tuple(x for x in self.loops if x.kind == "chunked")
 
     def spans(self, axis: str) -> tuple[int, ...]:
         """The extent of an axis, then the step of each of its loops.

@@ -81,7 +81,7 @@ def on_lines(blocks: Blocks, times: int, parts: tuple[int, ...], unit: int) -> t
 
 
 def balance(threads: int, outer: int, axes: tuple[Axis, ...], division: Division) -> float:
-    """The share of the threads' time that is work, tasks being dealt in rounds; 1 at most."""
+    """The share of the threads' time that is work, tasks being distributed in rounds; 1 at most."""
     rounds = ceildiv(outer * prod(division), threads)
     largest = prod(ceildiv(a.tiles, p) for a, p in zip(axes, division, strict=True))
     return outer * prod(a.tiles for a in axes) / (threads * rounds * largest)

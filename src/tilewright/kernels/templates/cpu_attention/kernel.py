@@ -19,8 +19,8 @@ from tilewright.core import cached_property
 from tilewright.extent import Extent, ctext
 from tilewright.kernels.codegen.access import MemoryPrinter, Values, flat_index, storage, write
 from tilewright.kernels.codegen.context import context_sizes
-from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.codegen.integers import long_text
+from tilewright.kernels.codegen.substitution import substitute
 from tilewright.kernels.expression.expr import Expr, axis
 from tilewright.kernels.expression.program import Tensor
 from tilewright.kernels.families.attention import SCORE, VALUE, Rows
@@ -233,13 +233,13 @@ class _Text:
             *(value_tile(p, r) for r in p.value_blocks.sizes),
             self.finish(),
             self.task(),
-            self.fill(MERGE) if p.split else "",
+            self.substitute(MERGE) if p.split else "",
             "}",
             self.entry(symbol),
         ]
 
     @cached_property
-    def holes(self) -> Mapping[str, object]:
+    def mapping(self) -> Mapping[str, object]:
         """What the text of any function says of the outer axes, sizes, strips and memory."""
         p, a = self.p, self.p.a
         strips, sizes = p.counted(a.queries, p.strip), context_sizes(a.program)
@@ -262,9 +262,9 @@ class _Text:
             "converted": ctext(self.kernel.workspace.at("ws")),
         }
 
-    def fill(self, text: str, *read: Expr, **holes: object) -> str:
+    def substitute(self, text: str, *read: Expr, **mapping: object) -> str:
         """A function, with pointers to the inputs that expressions read."""
-        return fill(text, {**self.holes, "pointers": self.pointers(*read), **holes})
+        return substitute(text, {**self.mapping, "pointers": self.pointers(*read), **mapping})
 
     # ----------------------------------------------------------------------- names in the printed text
 
@@ -297,12 +297,12 @@ class _Text:
         """A function that converts a part of a tensor to float32."""
         t, offset = rows.tensor, ctext(self.kernel.workspace.at(converted(rows)))
         number = self.p.a.program.inputs.index(t)
-        return self.fill(CONVERT, name=t.name, kind=_kind(t), number=number, offset=offset, size=ctext(t.size))
+        return self.substitute(CONVERT, name=t.name, kind=_kind(t), number=number, offset=offset, size=ctext(t.size))
 
     def gather(self, rows: Rows, name: str, inner: str) -> str:
         """A function that copies rows which lie where another tensor says, converted, one behind the other."""
         t, printer = rows.tensor, self.printer({self.p.a.key: "j", inner: "0L"})
-        return self.fill(
+        return self.substitute(
             GATHER, rows.load, name=name, length=f"{self.p.steps(rows)[0]}L", kind=_kind(t), tensor=t.name,
             at=flat_index(rows.load.args, t, printer),
         )  # fmt: skip
@@ -314,7 +314,9 @@ class _Text:
         if step == 1 and along is not None:
             tensor = a.program.tensors[str(a.q.value)]
             at = flat_index(a.q.args, tensor, self.printer({a.query: "q0", "r0": "0L"}))
-            return self.fill(QUERIES, a.q, along=ctext(along), source=[f" const float *from={tensor.name}+({at});"])
+            return self.substitute(
+                QUERIES, a.q, along=ctext(along), source=[f" const float *from={tensor.name}+({at});"]
+            )
         vectors, rest = (
             self.printer({a.query: "(q0+l)", "r0": "r"}, "r0", count=n).vector_text(a.q) for n in (None, "n")
         )
@@ -326,7 +328,7 @@ class _Text:
             *([f"  {{ const long n={d}L-r; tw::store_n(s+l*{d}L+r,{rest},n); }}"] if d % self.p.lanes else []),
             " }",
         ]
-        return self.fill(QUERIES, a.q, along=ctext(d), source=computed)
+        return self.substitute(QUERIES, a.q, along=ctext(d), source=computed)
 
     # ----------------------------------------------------------------------- the softmax
 
@@ -334,13 +336,13 @@ class _Text:
         """A function that says whether all scores of a block (both ends included) are minus infinity."""
         score = self.p.a.score
         test = self.blocks.masked(score)
-        return "" if test == FALSE else self.fill(MASKED, test=test, declared="".join(self.pointers(score)))
+        return "" if test == FALSE else self.substitute(MASKED, test=test, declared="".join(self.pointers(score)))
 
     def stage(self, r: StagedRead) -> str:
         """A function that turns a block of a mask or bias into a tile [key][query]."""
         t, along = r.tensor, ctext(r.along)
         element = f"from[(l+i)*{along}+j]"
-        return self.fill(
+        return self.substitute(
             STAGE, r.load, name=r.name, kind=_kind(t), tensor=t.name, along=along,
             base=flat_index(r.load.args, t, self.printer({self.p.a.query: "q0", self.p.a.key: "ja"})),
             value=f"tw::widen({element})" if "float16" in t.dtype else f"(float){element}",
@@ -352,7 +354,7 @@ class _Text:
         score = with_tiles(p.a, p.a.score)
         test, simple = self.blocks.open(score)
         every = [(v, v * p.lanes) for v in range(p.vectors)]
-        return self.fill(
+        return self.substitute(
             WEIGH, p.a.score, bounded=test != TRUE, test=test,
             tops=[f" const V m{v}=tw::load<V>(m+{at}L); V t{v}=m{v};" for v, at in every],
             simple=[] if test == TRUE else self.scores(simple, fresh), scores=self.scores(score, fresh),
@@ -398,7 +400,7 @@ class _Text:
         axes = tuple(f"i{n}" for n in range(len(a.output.shape) - 1))
         strides = dict(zip((*axes, "e"), a.output.strides, strict=True))
         at = "+".join([f"q0*{ctext(strides[a.query])}", *(f"o_{b}*{ctext(strides[b])}" for b in a.outer)])
-        return self.fill(
+        return self.substitute(
             FINISH, a.finish, kind=storage(a.output.dtype), output=a.output.name, number=len(a.program.inputs),
             to=f"{a.output.name}+{at}" if a.plain_finish else "rows",
             step=ctext(strides[a.query] if a.plain_finish else a.width),
@@ -424,8 +426,8 @@ class _Text:
     def task(self) -> str:
         p, a, blocks = self.p, self.p.a, self.p.value_blocks
         (along, inner), (key_along, _) = p.steps(a.v), p.steps(a.k)
-        start, given = blocks.start("b"), self.holes["given"]
-        return self.fill(
+        start, given = blocks.start("b"), self.mapping["given"]
+        return self.substitute(
             TASK, key_tiles=p.counted(a.keys, p.key_rows), from_k=self.begin(a.k, "r0"), from_v=self.begin(a.v, "e"),
             gathers_k=a.k.gathered, gathers_v=a.v.gathered, masked=self.blocks.masked(a.score) != FALSE,
             known=self.known(), key=_row(a.k, "i"), along_k=key_along, rest=self.rest(),
@@ -474,7 +476,7 @@ class _Text:
         tasks = f"{a.group.size * p.strips}L"
         if a.program.sizes:
             tasks = f"{a.group.size_text}*{p.counted(a.queries, p.strip)}"
-        return self.fill(
+        return self.substitute(
             ENTRY, symbol=symbol, k=where(a.k), v=where(a.v), threads=p.threads, tasks=tasks,
             block=long_text(memory.locals["KB"], {**names, "KB": kernel.argument("KB")}),
             score_rows=long_text(memory.locals["score_rows"], names), bytes=long_text(memory.each("ws"), names),

@@ -8,8 +8,8 @@ from functools import lru_cache, partial
 
 from tilewright.core import IntExpr, Value
 from tilewright.extent import ctext, intexpr
-from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.codegen.integers import long_text
+from tilewright.kernels.codegen.substitution import substitute
 from tilewright.kernels.kernel import Array, CpuStatic, Kernel, Opaque, Workspace, entry
 from tilewright.kernels.kernel.workspace import rounded
 from tilewright.kernels.loopnest import Access, Layout, Loop, LoopNest, Staged
@@ -249,7 +249,7 @@ $if split_k:  tw::parallel_for(env,$merged,merge,x);
 def _entry(p: ContractionTiling, e: Epilogue, kernel: Kernel, symbol: str) -> str:
     c = p.c
     splits = {a: "1" if p.target.threads == 1 or (a == "TK" and p.deep) else kernel.argument(a) for a in SPLITS}
-    return fill(
+    return substitute(
         ENTRY,
         {
             **_memory_texts(p, kernel),

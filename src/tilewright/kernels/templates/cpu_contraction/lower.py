@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.extent import ctext
-from tilewright.kernels.codegen.holes import fill
+from tilewright.kernels.codegen.substitution import substitute
 from tilewright.kernels.templates.cpu_contraction import clip, finite, limit, micro, prepack, triangle
 from tilewright.kernels.templates.cpu_contraction.geometry import ContractionTiling
 from tilewright.kernels.templates.cpu_contraction.store import Epilogue
@@ -30,7 +30,7 @@ def context(p: ContractionTiling) -> str:
     blocks = " long blocks, height, full;" + (" long nblocks, nheight, nfull;" if p.c.n.varying else "")
     packed = f" {p.b_type} *packed;" if p.b_at_once else ""
     more = packed + (told + blocks if p.varying else " bool finite;" if finite.extreme(p) else "")
-    return fill(CONTEXT, {"more": more})
+    return substitute(CONTEXT, {"more": more})
 
 
 def _row_call(p: ContractionTiling, e: Epilogue, here: str) -> str:
@@ -150,7 +150,7 @@ def task(p: ContractionTiling, e: Epilogue) -> str:
         outer += f"+x->chunk*{_chunk_rows(p)}L"
     i_loop, j_loop = "for(long rb=rb0;rb<rb1;rb++)", "for(long cb=cb0;cb<cb1;cb++)"
     here = f"{along_m(tuple(w.other for w in p.m_walks))}+{_columns_out(p)}"
-    return fill(
+    return substitute(
         TASK,
         {
             "pack_a": p.a in ("pack", "rows"),
@@ -347,7 +347,7 @@ def merge(p: ContractionTiling, e: Epilogue) -> str:
         finish = _read_after(e) if e.vector else []
         to = "d" if c.in_place else f"({e.out_type}*)x->t[{len(c.program.inputs)}]+{at}"
         finish.append(f" finish(x,o,{first},0,1,{c.n.size_text},d,0L,{to}{e.pass_arguments(0, '0')});")
-    return fill(
+    return substitute(
         MERGE,
         {
             "rows": p.m.size_text,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.core import Launch, Prepack
-from tilewright.kernels.codegen.holes import fill
+from tilewright.kernels.codegen.substitution import substitute
 from tilewright.kernels.families.group import Group
 from tilewright.kernels.templates.cpu_contraction.clip import (
     a_panel_elements,
@@ -141,8 +141,8 @@ def _pack_task(p: ContractionTiling) -> str:
     """Function: packs some columns of B, all of K."""
     names, outer = _outer_index(p, outer_axes(p.c, p.c.b))
     size, count = panel_elements(p), p.column_blocks.count
-    holes = {
+    mapping = {
         "pieces": _pieces(p), "count": count, "names": names, "outer": outer, "depth": p.depth, "size": size,
         "panel": size // count,
     }  # fmt: skip
-    return fill(PACK, holes)
+    return substitute(PACK, mapping)

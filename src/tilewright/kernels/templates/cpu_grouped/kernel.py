@@ -47,7 +47,7 @@ def _brought(p: GroupedPlan, number: int) -> LoopNest:
     s, rows = p.g.sources[number], p.g.rows
     assert s.read is not None
     sizes = dict(s.others)
-    loops = [Loop(ROW, rows.size, 1, "dealt"), *(Loop(a, n, 1) for a, n in s.others)]
+    loops = [Loop(ROW, rows.size, 1, "chunked"), *(Loop(a, n, 1) for a, n in s.others)]
     read = tuple(i.substitute(rows.indices(ROW)) for i in s.read.args)
     out = Access(_copy(number), (axis(ROW), *map(axis, sizes)), s.dtype, store=True)
     return LoopNest(
@@ -59,7 +59,7 @@ def _brought(p: GroupedPlan, number: int) -> LoopNest:
 def _put(p: GroupedPlan) -> LoopNest:
     """The copy of the groups' results to where their rows belong."""
     g, out = p.g, p.g.program.output
-    loops = (Loop(ROW, g.rows.size, 1, "dealt"), Loop(ALONG, g.row, 1))
+    loops = (Loop(ROW, g.rows.size, 1, "chunked"), Loop(ALONG, g.row, 1))
     at = (axis(ROW) * g.row + axis(ALONG),)
     accesses = (Access("sorted", at, out.dtype), Access(out.name, at, out.dtype, store=True))
     axes = {ROW: g.rows.size, ALONG: g.row}

@@ -1,7 +1,7 @@
 """Which kernel computes a group, its schedules, and a plan: that kernel with its decisions.
 
 A group's kernel is that of a contraction template for any number of rows. Its schedules are those for the number that
-a group has where rows are dealt evenly.
+a group has where rows are distributed evenly.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class GroupedPlan:
 
     @cached_property
     def typical(self) -> Kernel:
-        """The kernel of a group of as many rows as each has where they are dealt evenly."""
+        """The kernel of a group of as many rows as each has where they are distributed evenly."""
         return self.template.kernel(typical(self.g, self.target), self.schedule)
 
 
@@ -51,7 +51,7 @@ def member(g: Grouped, target: Target) -> PlannedTemplate[Any, Any] | None:
 
 
 def typical(g: Grouped, target: Target) -> Task:
-    """A group of as many rows as each has where they are dealt evenly."""
+    """A group of as many rows as each has where they are distributed evenly."""
     return _task(g.one.at({g.varying.name: g.typical}), target)
 
 

@@ -60,9 +60,9 @@ def _body(m: Map) -> tuple[tuple[Access, ...], int]:
 
 def _row_loops(p: ElementwiseTiling) -> tuple[Loop, ...]:
     m, inner, size = p.m, p.m.inner, p.m.extents[p.m.inner]
-    loops = [Loop(a, m.extents[a], 1, "dealt") for a in p.order]
+    loops = [Loop(a, m.extents[a], 1, "chunked") for a in p.order]
     if p.piece < size or not loops:
-        loops.append(Loop(inner, size, p.piece, "dealt"))
+        loops.append(Loop(inner, size, p.piece, "chunked"))
         size = p.piece
     block = vectors(inner, size, p.lanes, p.vectors)
     short = (Loop(a, m.extents[a], 1, "unroll", "register") for a in m.short)
@@ -162,10 +162,10 @@ def _turned_bytes(m: Map) -> tuple[int, int]:
 def _tile_loops(p: ElementwiseTiling) -> tuple[Loop, ...]:
     m = p.m
     assert m.across is not None
-    loops = [Loop(a, m.extents[a], 1, "dealt") for a in p.free]
+    loops = [Loop(a, m.extents[a], 1, "chunked") for a in p.free]
     pair = [(m.across, p.tile_in, "tile_in"), (m.inner, p.tile_out, "tile_out")]
     pair = pair if p.along_output else pair[::-1]
-    loops += [Loop(a, m.extents[a], size, "dealt", "l2", name) for a, size, name in pair]
+    loops += [Loop(a, m.extents[a], size, "chunked", "l2", name) for a, size, name in pair]
     loops += [Loop(a, min(m.extents[a], size), p.lanes, level="l1") for a, size, _ in pair]
     loops.append(Loop(m.across, min(m.extents[m.across], p.lanes), 1, "unroll", "register"))
     return (*loops, Loop(m.inner, min(m.extents[m.inner], p.lanes), 1, "vector", "register"))

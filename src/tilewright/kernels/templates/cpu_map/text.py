@@ -64,7 +64,7 @@ class Text:
     def tasks(self, body: Body, offsets: Mapping[str, str] | None = None) -> None:
         """Print the units of work, shared out among tasks."""
         self.emitter.nest(
-            self.emitter.entry, self.nest, body, loops=self.nest.dealt, tasks=self.kernel.tasks, offsets=offsets,
+            self.emitter.entry, self.nest, body, loops=self.nest.chunked, tasks=self.kernel.tasks, offsets=offsets,
             closing="streamed();" if self.streamed else "",
         )  # fmt: skip
 

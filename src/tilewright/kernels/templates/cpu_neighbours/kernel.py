@@ -47,7 +47,7 @@ def _text(p: ChainTiling, kernel: Kernel, symbol: str) -> str:
 def _boxes(p: ChainTiling) -> LoopNest:
     """The loops over boxes of the result, as they are printed."""
     link = p.n.result
-    loops = tuple(Loop(a, n, t, "dealt", "l2") for a, n, t in zip(link.axes, link.extents, p.tile, strict=True))
+    loops = tuple(Loop(a, n, t, "chunked", "l2") for a, n, t in zip(link.axes, link.extents, p.tile, strict=True))
     return LoopNest(link.name, dict(zip(link.axes, link.extents, strict=True)), loops, ())
 
 
@@ -56,7 +56,7 @@ def _nest(p: ChainTiling, link: Link) -> LoopNest:
     sizes = dict(zip(link.axes, region.totals, strict=True))
     spans = dict(zip(link.axes, region.widths, strict=True))
     *outer, inner = link.axes
-    loops = [Loop(a, sizes[a], spans[a], "dealt", "l2") for a in link.axes]
+    loops = [Loop(a, sizes[a], spans[a], "chunked", "l2") for a in link.axes]
     ring = link.along(p.rolled)
     if ring is not None:
         # A trip computes as many rows of a stage as so many of the result need more than the ones before.

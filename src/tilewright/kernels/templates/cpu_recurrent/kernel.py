@@ -15,8 +15,8 @@ from tilewright.core import Launch, Prepack
 from tilewright.extent import ctext
 from tilewright.kernels.codegen.access import Values, stored
 from tilewright.kernels.codegen.context import context_sizes
-from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.codegen.printer import computed
+from tilewright.kernels.codegen.substitution import substitute
 from tilewright.kernels.expression.expr import ITEMSIZE, Expr, axis
 from tilewright.kernels.expression.program import count_ops
 from tilewright.kernels.families.recurrence import Pass, Recurrent
@@ -125,10 +125,10 @@ struct Ctx { void *const *t; const T *w; const T *h[$states]; T $arrays; long i1
 
 def _head(p: RecurrentPlan, kernel: Kernel, symbol: str) -> str:
     arrays = ", ".join(f"*{a.name}" for a in kernel.workspace)
-    holes = {"symbol": symbol, "type": computed(p.r.output.dtype), "lanes": p.lanes, "states": p.r.sizes[0]}
+    mapping = {"symbol": symbol, "type": computed(p.r.output.dtype), "lanes": p.lanes, "states": p.r.sizes[0]}
     open_rows = ("blocks", "height", "full") if _open_rows(p) else ()
     sizes = "".join(f", {name}" for name in (*p.r.program.size_arguments, *open_rows))
-    return fill(HEAD, {**holes, "arrays": arrays, "sizes": sizes})
+    return substitute(HEAD, {**mapping, "arrays": arrays, "sizes": sizes})
 
 
 def _open_rows(p: RecurrentPlan) -> ChosenBlocks | None:
@@ -160,8 +160,8 @@ def _pack(p: RecurrentPlan) -> str:
         for g, w in enumerate(x.mixes.values()):
             at = f"{w.where.const}L+j*{w.where.of('i3')}L+k*{w.where.of('r0')}L"
             gates.append(f"  d[{g * p.width}]=j<{features}L?((const T*)t[{_number(p, w.tensor)}])[{at}]:T(0);")
-        holes = {"tiles": p.tiles, "terms": features, "width": p.width, "offset": offset, "gates": gates}
-        lines.append(fill(PACK, {**holes, "step": len(x.mixes) * p.width}))
+        mapping = {"tiles": p.tiles, "terms": features, "width": p.width, "offset": offset, "gates": gates}
+        lines.append(substitute(PACK, {**mapping, "step": len(x.mixes) * p.width}))
     return "\n".join([*lines, "}"])
 
 
@@ -210,13 +210,13 @@ def _finish(p: RecurrentPlan, n: int) -> str:
     features = p.r.sizes[3]
     whole = features % p.lanes == 0
     out = f" T *out=(T*)x->t[{len(p.r.program.inputs)}];" if n == len(p.r.passes) - 1 else ""
-    holes = {
+    mapping = {
         "n": n, "sizes": context_sizes(p.r.program), "tensors": _tensors(p, exprs) or "", "output": out,
         "step": len(p.r.passes[n].mixes) * p.vectors, "vectors": p.vectors, "width": p.width, "lanes": p.lanes,
         "features": features, "whole": whole,
         "full": _values(p, n, exprs, places, None), "partial": [] if whole else _values(p, n, exprs, places, "left"),
     }  # fmt: skip
-    return fill(FINISH, holes)
+    return substitute(FINISH, mapping)
 
 
 def _results(p: RecurrentPlan, n: int) -> tuple[list[Expr], list[str]]:
@@ -289,7 +289,7 @@ def _tile(p: RecurrentPlan, n: int, height: int) -> str:
             lines.append(f"    {' '.join(f'c{r}_{g}_{v}+=u*s{r};' for r in range(height))} }}")
         return [*lines, "  }"]
 
-    holes = {
+    mapping = {
         "n": n, "height": height, "value": _value(x, n), "features": features, "whole": whole, "unroll": p.unroll,
         "step": p.unroll * gates * p.width, "size": height * len(columns),
         "zero": [f" V {', '.join(f'c{r}_{g}_{v}={{}}' for g, v in columns)};" for r in range(height)],
@@ -299,7 +299,7 @@ def _tile(p: RecurrentPlan, n: int, height: int) -> str:
             f" m[{r * len(columns) + k}]=c{r}_{g}_{v};" for r in range(height) for k, (g, v) in enumerate(columns)
         ],
     }  # fmt: skip
-    return fill(TILE, holes)
+    return substitute(TILE, mapping)
 
 
 def _value(x: Pass, n: int) -> str:
@@ -326,11 +326,11 @@ def _pass(p: RecurrentPlan, n: int) -> str:
         tiles = calls[rows.size]
     else:
         tiles = f"if(r<{rows.full}L) {calls[rows.size]} else {calls[rows.size - 1]}"
-    holes = {
+    mapping = {
         "n": n, "offset": p.offsets[n], "panel": p.panel(p.r.passes[n]), "start": rows.start("r"), "tiles": p.tiles,
         "blocks": "x->blocks" if _open_rows(p) else f"{rows.count}L", "tiles_of": tiles,
     }  # fmt: skip
-    return fill(PASS, holes)
+    return substitute(PASS, mapping)
 
 
 ENTRY = """\
@@ -358,7 +358,7 @@ def _told(p: RecurrentPlan, kernel: Kernel) -> str:
 def _entry(p: RecurrentPlan, kernel: Kernel, symbol: str) -> str:
     states, steps, rows, features = p.r.sizes
     threads, reverse = p.target.threads > 1, p.r.step.reverse
-    holes = {
+    mapping = {
         "symbol": symbol, "tasks": f"tw::imin({kernel.argument('tasks')},{p.tiles}L)" if threads else "1",
         "told": _told(p, kernel),
         "arrays": [f" x->{a.name}=at; at+={ctext(kernel.workspace.elements(a))};" for a in kernel.workspace],
@@ -367,4 +367,4 @@ def _entry(p: RecurrentPlan, kernel: Kernel, symbol: str) -> str:
         "position": f"{ctext(steps - 1)}-s" if reverse else "s", "before": "+1" if reverse else "-1",
         "passes": [f"  tw::parallel_for(env,x->tasks,task{n},x);" for n in range(len(p.r.passes))],
     }  # fmt: skip
-    return fill(ENTRY, holes)
+    return substitute(ENTRY, mapping)

@@ -83,18 +83,18 @@ def _nest(p: ScanTiling, totals: bool) -> LoopNest:
 def _loops(p: ScanTiling, length: int, totals: bool) -> list[Loop]:
     r, (sequence, _), block = p.r, p.r.sequence, p.lanes * p.vectors
     inside = p.vector in {a for a, _ in r.after}
-    loops = [Loop(a, n, 1, "dealt") for a, n in r.before if a != p.vector]
+    loops = [Loop(a, n, 1, "chunked") for a, n in r.before if a != p.vector]
     if not inside:
-        loops += [Loop(a, n, 1, "dealt") for a, n in r.after]
+        loops += [Loop(a, n, 1, "chunked") for a, n in r.after]
     if p.vector in {a for a, _ in r.before}:
-        loops.append(Loop(str(p.vector), r.extents[str(p.vector)], block, "dealt"))
+        loops.append(Loop(str(p.vector), r.extents[str(p.vector)], block, "chunked"))
     if p.blocks > 1:
-        loops.append(Loop(sequence, length, p.length, "dealt"))
+        loops.append(Loop(sequence, length, p.length, "chunked"))
         length = p.length
     sizes = dict(r.after) if inside else {}
     if sizes and p.piece:
         first = r.after[0][0]
-        loops.append(Loop(first, sizes[first], p.piece, "dealt", "l2", "piece"))
+        loops.append(Loop(first, sizes[first], p.piece, "chunked", "l2", "piece"))
         sizes[first] = min(sizes[first], p.piece)
     if p.chunk and not totals:
         loops.append(Loop(sequence, length, p.chunk, "serial", "l2", "chunk"))

@@ -42,7 +42,7 @@ def _text(p: ScatterTiling, kernel: Kernel, emitter: Emitter, nests: tuple[LoopN
     text.nest(_cleared(p), text.clear)
     # Loops along a row, and those over a range's elements, belong to a source.
     inside = {a for a, _ in s.row} | ({s.chosen[0].name} if p.ranges > 1 else set())
-    text.nest(nests[0], text.land, tuple(x for x in nests[0].around if x.kind == "dealt" or x.axis not in inside))
+    text.nest(nests[0], text.land, tuple(x for x in nests[0].around if x.kind == "chunked" or x.axis not in inside))
     for combined in nests[1:]:
         text.nest(combined, text.results)
     return ""
@@ -54,7 +54,7 @@ def _text(p: ScatterTiling, kernel: Kernel, emitter: Emitter, nests: tuple[LoopN
 def _cleared(p: ScatterTiling) -> LoopNest:
     """The loops that fill the copies, or the result, with the neutral value."""
     total = p.stride * max(1, p.kept)
-    loops = (Loop(FLAT, total, max(4 * p.lanes, 1 << 14), "dealt"), *vectors(FLAT, min(total, 1 << 14), p.lanes, 4))
+    loops = (Loop(FLAT, total, max(4 * p.lanes, 1 << 14), "chunked"), *vectors(FLAT, min(total, 1 << 14), p.lanes, 4))
     return LoopNest("cleared", {FLAT: total}, loops, ())
 
 
@@ -62,21 +62,21 @@ def _sources(p: ScatterTiling) -> LoopNest:
     """The loops over sources as they are printed, those over a row within."""
     s = p.s
     first = s.chosen[0]
-    loops = [Loop(a, n, 1, "dealt") for a, n in s.outer]
+    loops = [Loop(a, n, 1, "chunked") for a, n in s.outer]
     axes = dict(s.extents)
     if p.ranges > 1:
         # Every range walks all of its points' sources: the axis is no other than that of the result.
         axes[first.name] = first.extent
-        loops.append(Loop(first.name, first.extent, -(-first.extent // p.ranges), "dealt"))
+        loops.append(Loop(first.name, first.extent, -(-first.extent // p.ranges), "chunked"))
     along = dict(s.sources)
     lead, last = s.sources[0][0], s.sources[-1][0]
     if p.copies > 1:
         step = _length(p)
-        loops.append(Loop(lead, along[lead], step, "dealt"))
+        loops.append(Loop(lead, along[lead], step, "chunked"))
         along[lead] = min(along[lead], step)
     for a, n in s.row:
         if p.piece < n:
-            loops.append(Loop(a, n, p.piece, "dealt", argument="piece"))
+            loops.append(Loop(a, n, p.piece, "chunked", argument="piece"))
     loops += [Loop(a, n, 1) for a, n in along.items() if a != last or p.ways == 1]
     if p.ways > 1:
         loops.append(Loop(last, along[last], p.ways, level="register"))
@@ -116,10 +116,10 @@ def _results(p: ScatterTiling) -> LoopNest:
     """The loops that combine copies, as they are printed."""
     s = p.s
     name, size = s.after[-1]
-    loops = [Loop(a, n, 1, "dealt") for a, n in s.after[:-1]]
+    loops = [Loop(a, n, 1, "chunked") for a, n in s.after[:-1]]
     if not loops:
         piece = max(p.lanes * p.vectors, 4096)
-        loops.append(Loop(name, size, piece, "dealt"))
+        loops.append(Loop(name, size, piece, "chunked"))
         size = min(size, piece)
     loops += vectors(name, size, p.lanes, p.vectors)
     accesses = list(reads((s.value,), s.program.tensors))

@@ -41,12 +41,12 @@ def _nest(p: WindowTiling) -> LoopNest:
     """The loops as they are printed, those over blocks with edges at known places."""
     s = p.s
     size = s.ranges[s.inner]
-    loops = [Loop(s.inner, size, p.lanes, "dealt")] if p.order == "v" else []
-    loops += [Loop(a, s.ranges[a], p.blocked.get(a, 1), "dealt") for a in p.others]
+    loops = [Loop(s.inner, size, p.lanes, "chunked")] if p.order == "v" else []
+    loops += [Loop(a, s.ranges[a], p.blocked.get(a, 1), "chunked") for a in p.others]
     if p.block is not None and p.stripped:
         across = s.ranges[p.block]
-        pieces = (Loop(p.block, across, -(-across // p.strips), "dealt", "l1", "strips"),) if p.strips > 1 else ()
-        loops.insert(len(loops) - 1, Loop(STRIP, p.strips, 1, "dealt", walked=pieces))
+        pieces = (Loop(p.block, across, -(-across // p.strips), "chunked", "l1", "strips"),) if p.strips > 1 else ()
+        loops.insert(len(loops) - 1, Loop(STRIP, p.strips, 1, "chunked", walked=pieces))
     vectors = [] if p.order == "v" else [Loop(s.inner, size, p.lanes, level="register")]
     span = -(-s.ranges[p.block] // p.strips) if p.block is not None else 1
     along = [] if p.block is None else [Loop(p.block, span, p.size, level="register")]
@@ -84,7 +84,7 @@ def _text(p: WindowTiling, kernel: Kernel, emitter: Emitter, nests: tuple[LoopNe
         if streamed:
             w.line("streamed();")
 
-    emitter.nest(emitter.entry, nests[0], unit, loops=nests[0].dealt, scope=scope, tasks=kernel.tasks)
+    emitter.nest(emitter.entry, nests[0], unit, loops=nests[0].chunked, scope=scope, tasks=kernel.tasks)
     return (REPEAT if any(r.repeat > 1 for r in p.s.reads) else "") + (STREAM if streamed else "")
 
 
@@ -94,7 +94,7 @@ def _walk(block: Block, w: Writer, scope: Scope) -> None:
     for a in (*p.others, *((STRIP,) if p.stripped else ())):
         w.line(f"const long {a} = {scope.at(a)};")
     for level in _reached(p, w, p.second, p.levels(p.second, p.rows)):
-        for rows in _dealt(p, w, level):
+        for rows in _chunked(p, w, level):
             _row(block, w, scope, rows)
 
 
@@ -206,7 +206,7 @@ def _strip(level: Level, span: Span) -> str:
     return f"for (long b_ = {ends[0]}; b_ < {ends[1]}; b_ += {span.size}L)"
 
 
-def _dealt(p: WindowTiling, w: Writer, level: Level) -> Iterator[Stand]:
+def _chunked(p: WindowTiling, w: Writer, level: Level) -> Iterator[Stand]:
     """The blocks along the second axis that are a unit of work: all of them where the axis is shorter than one."""
     axis = p.second
     if axis is None or (isinstance(p.s.ranges[axis], Extent) and level.spans[0].size < p.rows):

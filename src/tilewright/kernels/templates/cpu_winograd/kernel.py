@@ -14,8 +14,8 @@ from functools import lru_cache, partial
 from tilewright.core import IntExpr, Launch, Prepack, Value
 from tilewright.extent import Extent, ctext, divides, intexpr
 from tilewright.kernels.codegen.context import context_sizes
-from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.codegen.integers import long_text
+from tilewright.kernels.codegen.substitution import substitute
 from tilewright.kernels.expression.expr import axis, const
 from tilewright.kernels.expression.program import count_ops
 from tilewright.kernels.families.winograd import Along
@@ -138,7 +138,7 @@ def _source(p: WinogradPlan, kernel: Kernel, symbol: str) -> str:
     parts = [
         f"namespace {symbol}_ {{",
         f"typedef float T; typedef tw::f32v V; enum {{ L={p.lanes} }};",
-        fill(CONTEXT, {"sizes": "".join(f", {name}" for name in p.c.program.size_arguments)}),
+        substitute(CONTEXT, {"sizes": "".join(f", {name}" for name in p.c.program.size_arguments)}),
         _weights(p),
         _inputs(p),
         e.table_text(),
@@ -175,12 +175,12 @@ def _weights(p: WinogradPlan) -> str:
     rows = ",".join(
         "{" + ",".join(f"{x.numerator}.0/{x.denominator}" for x in row) + "}" for row in p.transforms.filter
     )
-    holes = {
+    mapping = {
         "n": p.transforms.points, "matrix": rows, "channels": p.channels, "width": p.width, "last": p.features - 1,
         "points": p.points, "c": where.of(found.channel), "f": where.of(found.feature),
         "r": where.of(found.rows.tap), "s": where.of(found.columns.tap),
     }  # fmt: skip
-    lines = fill(WEIGHTS, holes)
+    lines = substitute(WEIGHTS, mapping)
     if not p.constant:
         lines += (
             "\nTW_NOINLINE void weights_task(void *ctx, long t, long w) { const Ctx *x=(const Ctx*)ctx; (void)w;\n"
@@ -222,7 +222,7 @@ def _inputs(p: WinogradPlan) -> str:
     found = p.found.convolution
     where = found.image.position
     tail = p.channels % p.lanes
-    holes = {
+    mapping = {
         "pitch": p.pitch, "points": p.points, "n": p.transforms.points, "tail": tail,
         "image": p.number(found.image.tensor.name), "place": _place(p, starts=True),
         "sizes": context_sizes(p.c.program), "item": ctext(where.of(found.item) if found.item else 0),
@@ -230,7 +230,7 @@ def _inputs(p: WinogradPlan) -> str:
         "column": ctext(found.image.tensor.strides[found.columns.dim]), "width": ctext(found.columns.length),
         "whole": p.channels - tail, "body": _input_tile(p, 0), "rest": _input_tile(p, tail) if tail else [],
     }  # fmt: skip
-    return fill(INPUTS, holes)
+    return substitute(INPUTS, mapping)
 
 
 def _place(p: WinogradPlan, starts: bool) -> str:
@@ -288,11 +288,11 @@ $cases
 def _products(p: WinogradPlan, heights: list[int]) -> str:
     """The function that multiplies ``count`` tiles with panels ``q0`` to ``q1`` at every point."""
     call = f"({p.channels}L,a,b,c,0,{p.lanes}L); break;"
-    holes = {
+    mapping = {
         "less": p.mr - 1, "most": p.mr, "points": p.points, "panel": p.channels * p.width, "pitch": p.pitch,
         "width": p.width, "cases": [f"   case {h}: {micro.name(h, p.nv, False)}{call}" for h in heights],
     }  # fmt: skip
-    return fill(PRODUCTS, holes)
+    return substitute(PRODUCTS, mapping)
 
 
 # --------------------------------------------------------------------------- outputs
@@ -332,14 +332,14 @@ def _outputs(p: WinogradPlan, e: Epilogue) -> str:
         for j in range(m):
             body.append(_store(p, e, i, j, tail))
     strides = c.out_strides
-    holes = {
+    mapping = {
         "place": _place(p, starts=False), "out": len(c.program.inputs), "points": p.points,
         "sizes": context_sizes(p.c.program), "item": ctext(strides[found.item] if found.item else 0),
         "row": ctext(strides[found.rows.axis]), "column": ctext(strides[found.columns.axis]), "features": p.features,
         "width": p.width, "reads": reads, "tail": tail,
         "body": body,
     }  # fmt: skip
-    return fill(OUTPUTS, holes)
+    return substitute(OUTPUTS, mapping)
 
 
 def _moves(p: WinogradPlan, r: Read) -> bool:
@@ -397,7 +397,7 @@ TW_NOINLINE void task(void *ctx, long t, long w) { const Ctx *x=(const Ctx*)ctx;
 
 
 def _task(p: WinogradPlan) -> str:
-    return fill(
+    return substitute(
         TASK,
         {"points": p.points, "tiles": ctext(p.tiles), "panels": p.panels, "sizes": context_sizes(p.c.program)},
     )
@@ -425,7 +425,7 @@ def _entry(p: WinogradPlan, e: Epilogue, kernel: Kernel, symbol: str) -> str:
     own = {n: long_text(x, given if n in BLOCKS else names) for n, x in memory.locals.items()}
     threads = p.target.threads > 1
     chain = zip(room, ("(T*)workspace", *(f"x->{name}+{size}L" for name, size in room.items())), strict=False)
-    holes = {
+    mapping = {
         "symbol": symbol, "told": "".join(f"x->{a}={kernel.argument(a)}; " for a in p.c.program.size_arguments),
         "shared": " ".join(f"x->{name}={at};" for name, at in chain), "made": room["made"],
         "splits": "".join(f"x->{a}={kernel.argument(a) if threads else 1};" for a in SPLITS),
@@ -434,4 +434,4 @@ def _entry(p: WinogradPlan, e: Epilogue, kernel: Kernel, symbol: str) -> str:
         "filled": bool(e.tables), "constant": p.constant,
         "weight": p.number(p.found.convolution.weight.tensor.name),
     }  # fmt: skip
-    return fill(ENTRY, holes) + "\n"
+    return substitute(ENTRY, mapping) + "\n"

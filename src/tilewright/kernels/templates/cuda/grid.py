@@ -1,4 +1,4 @@
-"""How a kernel's outputs are dealt to blocks and threads: as loops for features, and as the text that walks them."""
+"""Distribution of a kernel's outputs over blocks and threads: the loops that features are of, and the C++ text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WARP = 32
 
 @dataclass(frozen=True)
 class Grid:
-    """Outputs dealt to threads, which are numbered along the fused ``axes``, the last one innermost.
+    """Outputs distributed to threads, which are numbered along the fused ``axes``, the last one innermost.
 
     A thread computes ``own`` neighbours along each axis (where no number is given, one), ``each`` times, a block's
     threads apart; ``lanes`` threads share an output. ``left`` outputs along the last axis are no whole vector: threads

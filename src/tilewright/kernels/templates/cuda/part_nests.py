@@ -12,7 +12,7 @@ from tilewright.kernels.templates.cuda.grid import WARP, Grid, narrowed, spread
 
 
 def grid(part: Part, threads: int, each: int = 1, lanes: int = 1, own: Mapping[str, int] | None = None) -> Grid:
-    """A part's outputs dealt to threads; of a scan its rows."""
+    """Outputs of a part, or rows of a scan, distributed to threads."""
     axes = {a: n for a, n in zip(part.axes, part.extents, strict=True) if a != part.scanned}
     return Grid(axes or {"one": 1}, threads, each, lanes, own or {})
 

@@ -1,10 +1,11 @@
 """Rows sorted by the batch that each of them chooses, so that every tile along M holds rows of one batch.
 
 A first launch, a block for each batch, sorts them (a counting sort) into tables in the workspace: ``order``, the
-rows of each tile, filled up with M, which is no row; and for each tile its batch, negative where it has no rows. There
-are at most ``M / BM`` tiles and one more for each batch, however rows are dealt. The tiles of batch b begin at number
-``first / BM + b``, where ``first`` is how many rows batches before it have: so a block needs to count those. Where
-tiles are to be ``dense``, all of those with rows, a block counts the rows of every batch; their number follows them.
+row numbers of each tile, padded with M, which is no row's number; and the batch of each tile, negative for a tile
+without rows. However rows are distributed, there are at most ``M / BM`` tiles and one more for each batch. The tiles of
+batch b begin at number ``first / BM + b``, where ``first`` is the number of rows of earlier batches: a block counts
+those rows. With ``dense``, tiles without rows are left out: a block counts the rows of every batch, and the number of
+tiles follows the tables.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.core import IntExpr
-from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.codegen.integers import wide
+from tilewright.kernels.codegen.substitution import substitute
 from tilewright.kernels.expression.expr import axis
 from tilewright.kernels.loopnest import Access, Loop, LoopNest
 from tilewright.kernels.templates.cuda.launches import GlobalFunction
@@ -139,7 +140,7 @@ class Sorting:
 
     def _body(self) -> str:
         c = self.c
-        return fill(BODY, {
+        return substitute(BODY, {
             "threads": self.threads, "m": c.m.size, "chosen": batch_of(c), "bm": self.bm,
             "order_at": wide(self.at), "batches_at": wide(self.batches_at), "dense": self.dense,
             "batches": c.batch.size, "tiles": self.tiles,

@@ -9,8 +9,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 from tilewright.core import IntExpr
-from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.codegen.integers import text, wide
+from tilewright.kernels.codegen.substitution import substitute
 from tilewright.kernels.expression.expr import axis
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.loopnest import Access, Loop, LoopNest
@@ -138,7 +138,7 @@ def _combining(c: CudaContraction, symbol: str) -> str:
         "m": f"e / {columns} % {text(rows)}" if c.batches > 1 else f"e / {columns}",
         "n": f"e % {columns}" if c.outputs > n else "e",
     }  # fmt: skip
-    return fill(COMBINE, {
+    return substitute(COMBINE, {
         "threads": THREADS, "symbol": symbol, "acc": VALUE[c.acc], "merged": merged(c, w, wide(outputs)),
         "by": f" * {w}" if w > 1 else "", "spare": divisor(c.outputs) % (THREADS * w), "outputs": text(outputs),
         "places": [f"    const int {x} = {places[x]};" for x in ("n", "m", "batch") if x in used],
@@ -174,7 +174,7 @@ MERGED = """\
 def merged(c: CudaContraction, width: int, apart: str) -> str:
     """Statements that merge pieces of ``width`` neighbours, ``apart`` elements apart from ``from`` on, into ``v``."""
     combined = combine(c, "v[i]", "part.v[i]")
-    return fill(MERGED, {"acc": VALUE[c.acc], "w": width, "apart": apart, "combined": combined})
+    return substitute(MERGED, {"acc": VALUE[c.acc], "w": width, "apart": apart, "combined": combined})
 
 
 @lru_cache(maxsize=256)

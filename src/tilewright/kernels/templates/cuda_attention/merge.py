@@ -6,7 +6,7 @@ tiles behind whole rounds of multiprocessors (Osama and others, "Stream-K", 2023
 
 from __future__ import annotations
 
-from tilewright.kernels.codegen.holes import fill, filled
+from tilewright.kernels.codegen.substitution import substitute, substituted
 from tilewright.kernels.expression.expr import Expr, axis
 from tilewright.kernels.expression.program import count_ops
 from tilewright.kernels.kernel import Array, Workspace
@@ -73,7 +73,7 @@ def kernels(p: AttentionTiling, weight: str) -> tuple[GlobalFunction, ...]:
 def _body(p: AttentionTiling, symbol: str, weight: str) -> str:
     rows, width = p.merged_rows, p.a.width
     each, together, used = _each(p), min(_each(p), p.output_vector), set(finish(p).taken)
-    lines = filled(MERGED, {
+    lines = substituted(MERGED, {
         "parts": p.each, "rows": rows, "results": rows * width, "bases": _first(p, "bases"), "weight": weight,
         "sums": _first(p, "sums") - _first(p, "bases"), "each": each, "together": together,
         "out": STORAGE[p.a.output.dtype], "at": position(p, "i", "e + n", used),
@@ -90,7 +90,7 @@ def _body(p: AttentionTiling, symbol: str, weight: str) -> str:
         of_row = f"block = int(unsigned(row) / {p.a.queries}u)"
         places.append(f"const int i = int(unsigned(row) % {p.a.queries}u), {of_row};")
     body = [*places, "(void)i; (void)e; (void)block;", *heads(p, used), *lines]
-    return fill(MERGE, {
+    return substitute(MERGE, {
         "threads": THREADS, "symbol": symbol,
         "of_each": f" * {each}" if each > 1 else "", "spare": rows * width % (THREADS * each),
         "results": rows * width, "body": body,

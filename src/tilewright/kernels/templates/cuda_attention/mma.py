@@ -9,7 +9,7 @@ multiplied, and a block's values while its keys are: half the shared memory, for
 
 from __future__ import annotations
 
-from tilewright.kernels.codegen.holes import filled
+from tilewright.kernels.codegen.substitution import substituted
 from tilewright.kernels.templates.cuda_attention import softmax
 from tilewright.kernels.templates.cuda_attention.geometry import COLUMNS, DEPTH, ROWS, AttentionTiling
 from tilewright.kernels.templates.cuda_attention.text import Body, copied, next_block
@@ -138,7 +138,7 @@ def body(p: AttentionTiling) -> Body:
     """The kernel's statements behind a block's place."""
     scored, ahead = p.block_k // COLUMNS, p.stages - 1
     last_slot, used = ahead * p.stage_bytes, set[str]()
-    holes = {
+    mapping = {
         **softmax.statements(p, f"(warp * {p.tiles} + m)", used), **softmax.powers(p), "rounded": p.one_rounding,
         "kept": not p.one_rounding, "t": softmax.short(p),
         "q_bytes": p.memory.at("ring"), "k_bytes": p.bytes("k"), "stage_bytes": p.stage_bytes, "last_slot": last_slot,
@@ -154,4 +154,4 @@ def body(p: AttentionTiling) -> Body:
         "tiles": p.tiles, "scored": scored, "scored_pairs": scored // 2, "result_pairs": p.width // DEPTH,
         "steps": p.steps, "q_registers": p.q_registers, "step": "d" if p.q_registers else "0",
     }  # fmt: skip
-    return filled(BODY, holes), used
+    return substituted(BODY, mapping), used

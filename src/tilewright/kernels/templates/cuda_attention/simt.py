@@ -7,7 +7,7 @@ neighbours of the result, ``lanes`` groups apart. In between, the weights pass t
 
 from __future__ import annotations
 
-from tilewright.kernels.codegen.holes import filled
+from tilewright.kernels.codegen.substitution import substituted
 from tilewright.kernels.templates.cuda_attention import merge, softmax
 from tilewright.kernels.templates.cuda_attention.geometry import AttentionTiling
 from tilewright.kernels.templates.cuda_attention.text import (
@@ -177,7 +177,7 @@ def body(p: AttentionTiling) -> Body:
     v = f"{k} + {p.bytes('k') // (1 if p.async_copies else 4)}"
     masks = [1 << n for n in range(p.lanes.bit_length() - 1)]
     loops = [f"for (int {name} = 0; {name} < {n}; {name}++)" for name, n in (("r", p.rows), ("n", p.keys_each))]
-    holes = {
+    mapping = {
         **softmax.powers(p, "shift[r]"),
         "lanes": p.lanes, "rows": p.rows, "keys": p.keys_each, "groups": p.value_groups, "vector": p.value_vector,
         "depth": p.depth, "block_k": p.block_k, "start": p.start, "end": p.end,
@@ -200,4 +200,4 @@ def body(p: AttentionTiling) -> Body:
         "at": "e" if shared else position(p, "i", "e", used),
         "value": "o[r][g][c]" if shared else finish(p).call(o="o[r][g][c] / sum[r]", e="e"),
     }  # fmt: skip
-    return filled(BODY, holes), used
+    return substituted(BODY, mapping), used

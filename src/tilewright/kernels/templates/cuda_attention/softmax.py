@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from tilewright.kernels.codegen.holes import fill, filled
+from tilewright.kernels.codegen.substitution import substitute, substituted
 from tilewright.kernels.templates.cuda.text import STORAGE
 from tilewright.kernels.templates.cuda_attention import merge
 from tilewright.kernels.templates.cuda_attention.geometry import COLUMNS, ROWS, AttentionTiling
@@ -58,8 +58,8 @@ def weight(p: AttentionTiling) -> str:
 
 def functions(p: AttentionTiling) -> str:
     """Functions of all kernels of a schedule."""
-    parts = [fill(PARTS, {"t": short(p)})] if p.cores and not p.one_rounding else []
-    return "\n".join([*([FLAT] if p.groups else []), *parts, fill(POWER, powers(p)), finish(p).define()])
+    parts = [substitute(PARTS, {"t": short(p)})] if p.cores and not p.one_rounding else []
+    return "\n".join([*([FLAT] if p.groups else []), *parts, substitute(POWER, powers(p)), finish(p).define()])
 
 
 # A tile's fragments as the registers of one product of a warp group.
@@ -170,7 +170,7 @@ def statements(p: AttentionTiling, row: str, used: set[str], later: bool = False
     """
     scored, result = p.block_k // COLUMNS, p.width // COLUMNS
     loops = [f"for (int {name} = 0; {name} < {n}; {name}++)" for name, n in (("m", p.tiles), ("n", scored), ("c", 4))]
-    holes = {
+    mapping = {
         **powers(p), "tiles": p.tiles, "scored": scored, "result": result, "row": row, "width": p.a.width,
         "later": later, "scale": "scale[m][h]" if later else "const float scale",
         "by": "scale[m][h]" if later else "scale", "above": "above" if later else "bool above",
@@ -180,17 +180,17 @@ def statements(p: AttentionTiling, row: str, used: set[str], later: bool = False
     }  # fmt: skip
     query, key = f"i0 + {row} * {ROWS} + c / 2 * 8 + lane / 4", f"j0 + n * {COLUMNS} + lane % 4 * 2 + c % 2"
     return {
-        "initial": filled(INITIAL, holes),
+        "initial": substituted(INITIAL, mapping),
         "scores": scores(p, loops, "s[m][n][c]", query, key, used),
-        "most": filled(MOST, holes), "store": _store(p, holes, used),
+        "most": substituted(MOST, mapping), "store": _store(p, mapping, used),
     }  # fmt: skip
 
 
-def _store(p: AttentionTiling, holes: Mapping[str, object], used: set[str]) -> list[str]:
+def _store(p: AttentionTiling, mapping: Mapping[str, object], used: set[str]) -> list[str]:
     """Statements that store a tile's result, or a part of it."""
 
     def text(part: bool, left: list[str]) -> list[str]:
-        return filled(STORE, {**holes, "part": part, **_stored(p, part, used), "left": left})
+        return substituted(STORE, {**mapping, "part": part, **_stored(p, part, used), "left": left})
 
     if not p.divided:
         return text(False, [])

@@ -10,7 +10,7 @@ queries, and a second kernel merges the parts. ``pack``: where heads share keys,
 these.
 
 Of groups alone (``geometry.AttentionTiling``): ``overlap`` says when weights are made, ``persistent`` and ``tail`` how
-more tiles of queries than multiprocessors are dealt out.
+more tiles of queries than multiprocessors are distributed.
 """
 
 from __future__ import annotations

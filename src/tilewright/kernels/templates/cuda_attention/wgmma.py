@@ -10,7 +10,7 @@ Where a sequence ends within a block, that warp waits for the block's values, an
 
 from __future__ import annotations
 
-from tilewright.kernels.codegen.holes import filled
+from tilewright.kernels.codegen.substitution import substituted
 from tilewright.kernels.primitives.wgmma import ROWS
 from tilewright.kernels.templates.cuda.launches import Parameter, tensor_maps
 from tilewright.kernels.templates.cuda.warpgroups import BARRIER, EIGHT, LINE, REGISTERS, WARPS
@@ -284,7 +284,7 @@ def body(p: AttentionTiling) -> Body:
     tiles = {n: p.tile(n) for n in "qkv"}
     used: dict[str, set[str]] = {"asks": set(), "copies": set(), "computes": set()}
     texts = softmax.statements(p, f"(m * {p.warps} + warp)", used["computes"], later=True)
-    holes: dict[str, object] = {
+    mapping: dict[str, object] = {
         **texts, "rounded": p.one_rounding,
         "kept": not p.one_rounding, "t": softmax.short(p), "less": EIGHT - 1, "eight": EIGHT, "barrier": BARRIER,
         "slot_bars": p.memory.size("slots") // p.stages, "q_bytes": p.memory.at("ring"), "k_bytes": p.bytes("k"),
@@ -308,20 +308,20 @@ def body(p: AttentionTiling) -> Body:
         "load_values": _load(p, "v", f"to + {p.bytes('k')}", "j0", used["copies"]),
         "columns": p.width * p.item // LINE, "column_bytes": p.block_k * LINE,
     }  # fmt: skip
-    holes["zeros"] = filled(ZEROS, holes) if holes["ends"] else []
+    mapping["zeros"] = substituted(ZEROS, mapping) if mapping["ends"] else []
     steps = {"asks": ASKS, "copies": COPIES, "computes": COMPUTES}
-    parts = {name: filled(text, holes) for name, text in steps.items()}
+    parts = {name: substituted(text, mapping) for name, text in steps.items()}
     if p.persistent:
         parts = {name: _walk(p, lines, used[name]) for name, lines in parts.items()}
     every = set[str]().union(*used.values())
     following = [] if p.persistent else next_block(p, every)
-    return filled(BODY, {**holes, "place": following, **parts}), every
+    return substituted(BODY, {**mapping, "place": following, **parts}), every
 
 
 def _walk(p: AttentionTiling, body: list[str], used: set[str]) -> list[str]:
     """A walk over tiles of queries, each of which ``body`` computes."""
     following = next_block(p, used)
-    return filled(WALK, {"blocks": p.blocks, "place": [*place(p, used, "number"), *following], "body": body})
+    return substituted(WALK, {"blocks": p.blocks, "place": [*place(p, used, "number"), *following], "body": body})
 
 
 def _load(p: AttentionTiling, name: str, to: str, first: str, used: set[str]) -> list[str]:

@@ -43,7 +43,7 @@ class PartTiling:
 
     @cached_property
     def grid(self) -> Grid:
-        """Outputs, or rows of a scan, dealt to threads."""
+        """Outputs, or rows of a scan, distributed to threads."""
         return grid(self.part, self.threads, self.each, self.lanes)
 
     @property
@@ -69,7 +69,7 @@ def reduced(stage: Stage) -> int:
 
 
 def rows(stage: Stage) -> int:
-    """Outputs, or rows of a scan, which threads are dealt."""
+    """Outputs, or rows of a scan, that threads share."""
     return stage.tensor.size // (stage.extents[stage.scan] if stage.scan is not None else 1)
 
 

@@ -1,4 +1,4 @@
-"""A grouped contraction as products: the one that a kernel computes, and that of groups dealt evenly."""
+"""A grouped contraction as products: the one that a kernel computes, and that of groups of equal numbers of rows."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ class _Kernel:
         declared = declarations(places, self.used, "block") + declarations(starts, self.used)
         return f"{declarations({'block': '(int)blockIdx.x'}, self.used)}{declared}{body}"
 
-    def _dealt(self, slow: Place, fast: Place, vector: int, body: str) -> str:
+    def _thread_loop(self, slow: Place, fast: Place, vector: int, body: str) -> str:
         """A loop over a thread's parts of a tile, ``vector`` elements along ``fast``: ``body`` where they exist."""
         p, extents = self.p, self.m.extents
         lanes = p.tile // vector
@@ -150,7 +150,7 @@ class _Kernel:
                 inner += f"tw::store_shared({to} + j, vs{number}.v[j]);\n"
             else:
                 inner += f"{pad}tw::store_shared({to}, vs{number});\n"
-        return self._dealt((self.inner, self.inner, "row"), (p.across, p.across, "at"), p.read, inner)
+        return self._thread_loop((self.inner, self.inner, "row"), (p.across, p.across, "at"), p.read, inner)
 
     def _empty(self) -> str:
         """The outputs of a tile, along their own axis."""
@@ -162,4 +162,4 @@ class _Kernel:
             place = f"s{number} + (row{j}) * {t.layout.strides[0]} + at"
             held[key] = from_storage(dtype, f"tw::load_shared<{STORAGE[dtype]}>({place})")
         outputs = self._outputs(p.vector, "            ", held)
-        return self._dealt((p.across, p.across, "at"), (self.inner, f"{self.inner}b", "row"), p.vector, outputs)
+        return self._thread_loop((p.across, p.across, "at"), (self.inner, f"{self.inner}b", "row"), p.vector, outputs)

@@ -138,7 +138,7 @@ class ElementwiseTiling:
 
     @cached_property
     def grid(self) -> Grid:
-        """Outputs, or those of a tile, dealt to the threads of blocks, or of a block."""
+        """Outputs, or those of a tile, distributed to the threads of blocks, or of a block."""
         own = {self.p.inner: self.vector}
         if not self.tile:
             return Grid(self.p.extents, self.threads, self.each, own=own, left=self.left)

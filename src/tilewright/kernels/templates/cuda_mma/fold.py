@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from math import gcd
 
 from tilewright.caching import cached_property
-from tilewright.kernels.codegen.holes import filled
 from tilewright.kernels.codegen.integers import text
+from tilewright.kernels.codegen.substitution import substituted
 from tilewright.kernels.expression.expr import Expr, whole
 from tilewright.kernels.expression.linear import Linear, linearise
 from tilewright.kernels.templates.cuda import splitk
@@ -203,9 +203,9 @@ class Fold:
     def _read(self, texts: Mapping[str, str], first: int, end: int) -> list[str]:
         found = []
         if "a" in texts:
-            found += filled(FOR_ROWS, {"mi": self.mi, "first": first, "end": end, "row": texts["a"]})
+            found += substituted(FOR_ROWS, {"mi": self.mi, "first": first, "end": end, "row": texts["a"]})
         if "b" in texts:
-            found += filled(FOR_RUNS, {"count": self._count, "column": texts["b"]})
+            found += substituted(FOR_RUNS, {"count": self._count, "column": texts["b"]})
         return found
 
     def of(self, side: str, batch: str, place: str, k: str, further: str) -> str:
@@ -225,7 +225,7 @@ class Fold:
         run = "2 * j + e % 2" if "b" not in self.sides or self.run == 1 else f"j / {self.run // EIGHT}"
         both = {"a": "of_rows[i][e / 2]", "b": "of_four.v[j % 2 * 2 + e % 2]" if pairs else f"of_columns[{run}]"}
         first, end = rows or (0, self.mi)
-        return filled(FOLD, {
+        return substituted(FOLD, {
             "first": first, "end": end, "eights": self.columns // EIGHT, "at": at, "again": again,
             "part": part or f"part[i]{at}", "factor": " * ".join(both[side] for side in self.sides), "pairs": pairs,
         })  # fmt: skip

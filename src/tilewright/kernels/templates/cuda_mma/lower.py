@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.kernels.codegen.holes import fill
+from tilewright.kernels.codegen.substitution import substitute
 from tilewright.kernels.templates.cuda import sizes, sorting, splitk
 from tilewright.kernels.templates.cuda_mma import fragments, pack
 from tilewright.kernels.templates.cuda_mma.geometry import MmaTiling
@@ -61,7 +61,7 @@ def body(p: MmaTiling, symbol: str, sort: tuple[sorting.Sorting, ...]) -> str:
     read = [*(line for x in loaders for line in fragments.read(x.s, p)), *fragments.rounded(p)]
     tiles = [*p.raster.declare(("tile_m",) if sort else ()), *(line for x in sort for line in x.declare())]
     tiles_m, tiles_n = p.raster.tiles_m, p.raster.tiles_n
-    return fill(BODY, {
+    return substitute(BODY, {
         "symbol": symbol, "raster": tiles,
         "m0": f"tile_m * {p.bm}" if sizes.several(tiles_m) else "0",
         "n0": f"tile_n * {p.bn}" if sizes.several(tiles_n) or tiles_m == 1 else "0",

@@ -11,8 +11,8 @@ from dataclasses import replace
 from functools import lru_cache
 
 from tilewright.core import IntExpr
-from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.codegen.integers import text, wide
+from tilewright.kernels.codegen.substitution import substitute
 from tilewright.kernels.expression.expr import axis
 from tilewright.kernels.loopnest import Access, Loop, LoopNest
 from tilewright.kernels.templates.cuda.describe import reads
@@ -114,7 +114,7 @@ def _body(p: MmaTiling, s: Side) -> str:
         place += f", batch = int(e / {wide(times(per_row, rows))})"
     guard = original.guard(batch, "row", "k")
     conditions = ([f"k < {source.depth}"] if source.pitch != source.depth else []) + ([f"({guard})"] if guard else [])
-    return fill(BODY, {
+    return substitute(BODY, {
         "threads": THREADS, "side": s.name, "chunks": wide(expression(batches * source.rows * per_row)), "place": place,
         "per_word": 4 // s.item, "item_bits": 8 * s.item,
         "declared": next(x for x in declare(p) if f"packed_{s.name} " in x), "step": step, "pitch": source.pitch,

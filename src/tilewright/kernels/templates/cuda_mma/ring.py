@@ -5,7 +5,7 @@ Every piece of k has ``STAGES - 1`` tiles at least, or all of k has fewer (``sho
 
 from __future__ import annotations
 
-from tilewright.kernels.codegen.holes import filled
+from tilewright.kernels.codegen.substitution import substituted
 from tilewright.kernels.templates.cuda_mma.geometry import MmaTiling
 
 ONE_AHEAD = """\
@@ -105,7 +105,7 @@ def ring(p: MmaTiling) -> list[str]:
     number = "0" if p.ahead == 1 else "s" if p.short else "fill"
     slot = "t" if p.short else "slot"
     rolled, guarded = p.unrolled == 1, p.unrolled > 1 and (p.split_k or p.tiles_k % p.unrolled > 0)
-    holes = {
+    mapping = {
         "copies": copies, "carries": carries, "short": p.short, "puts": carries and not p.short,
         "asks": copies and not p.short, "more": "more" if carries else f"t + {p.ahead} < {end}",
         "ahead": p.ahead, "older": p.ahead - 1, "first": first, "end": end, "fill": number,
@@ -118,10 +118,10 @@ def ring(p: MmaTiling) -> list[str]:
     }  # fmt: skip
     if p.fold is not None:
         row, column = f"m0 + {p.warp_at('a')}i * 16", f"n0 + {p.warp_at('b')}".removesuffix(" + ")
-        holes |= {
+        mapping |= {
             "scales": p.fold.read(p.batch, row, column, f"t * {p.bk}"), "fold": p.fold.add("[j][e]", again=True),
         }  # fmt: skip
     depth = 1 if rolled else 3 if guarded else 2
-    body = [" " * 4 * depth + x for x in filled(BUFFERED if p.double_buffer else PLAIN, holes)]
+    body = [" " * 4 * depth + x for x in substituted(BUFFERED if p.double_buffer else PLAIN, mapping)]
     parts = [ONE_AHEAD if p.ahead == 1 else AHEAD, *([FIRST] if p.double_buffer else []), TILES]
-    return [line for x in parts for line in filled(x, {**holes, "body": body})]
+    return [line for x in parts for line in substituted(x, {**mapping, "body": body})]

@@ -6,7 +6,7 @@ each 32-byte sector; rows that pass through shared memory leave in pieces of 16 
 
 from __future__ import annotations
 
-from tilewright.kernels.codegen.holes import filled
+from tilewright.kernels.codegen.substitution import substituted
 from tilewright.kernels.templates.cuda import sorting
 from tilewright.kernels.templates.cuda_mma.geometry import STRIP_GAP, STRIP_RUN, MmaTiling
 from tilewright.kernels.templates.cuda_mma.instruction import COLUMNS, ROWS
@@ -14,8 +14,8 @@ from tilewright.kernels.templates.cuda_mma.instruction import COLUMNS, ROWS
 
 def direct(acc: str, mi: int, eights: int, first: str, second: str, call: str) -> list[str]:
     """Statements that store accumulators straight from fragments, whose pairs are elements ``first`` and ``second``."""
-    holes = {"acc": acc, "mi": mi, "ni": eights, "first": first, "second": second, "call": call}
-    return filled(DIRECT, holes)
+    mapping = {"acc": acc, "mi": mi, "ni": eights, "first": first, "second": second, "call": call}
+    return substituted(DIRECT, mapping)
 
 
 def _call(p: MmaTiling, m: str, n: str) -> str:
@@ -80,7 +80,7 @@ def store(p: MmaTiling) -> list[str]:
     e = "e" if pieces > 32 else "lane"
     columns = f"c = {e} % {per_row} * {v}" if per_row > 1 else ""
     loop = f"for (int e = lane; e < {pieces}; e += 32) "
-    return filled(THROUGH_SHARED, {
+    return substituted(THROUGH_SHARED, {
         "mi": p.mi, "ni": p.ni, "acc": acc, "v": v, "four": v == 4, "again": p.mi > 1, "strip": p.strip,
         "warp": f" + warp * {ROWS * p.strip}" if p.threads > 32 else "",
         "gaps_j": f" + j / {STRIP_RUN // COLUMNS} * {STRIP_GAP}" if gaps else "",

@@ -242,7 +242,7 @@ class RowTiling:
 
     @property
     def grid(self) -> Grid:
-        """Rows dealt to threads, for each of their pieces."""
+        """Rows distributed to threads, for each of their pieces."""
         return Grid({"row": self.r.height}, self.threads, lanes=self.lanes)
 
     @property

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from tilewright.kernels.codegen import integers
-from tilewright.kernels.codegen.holes import fill
+from tilewright.kernels.codegen.substitution import substitute
 from tilewright.kernels.expression.expr import ITEMSIZE, const
 from tilewright.kernels.templates.cuda import sizes, sorting, splitk
 from tilewright.kernels.templates.cuda.epilogue import identity, update
@@ -33,11 +33,11 @@ from tilewright.kernels.templates.cuda_simt.packed import gather
 
 def functions(p: SimtTiling) -> str:
     """Functions that bring tiles to shared memory, multiply them, and store results."""
-    parts, holes = [p.results[0]], _holes(p)
+    parts, mapping = [p.results[0]], _mapping(p)
     for s in p.sides:
-        stash = "" if p.copy == "async" else fill(STASH, _side_holes(p, s))
+        stash = "" if p.copy == "async" else substitute(STASH, _side_mapping(p, s))
         parts.append(_mover(p, s).define() + stash)
-    return "".join([*parts, *(fill(READ, _side_holes(p, s)) for s in p.sides), fill(COMPUTE, holes)])
+    return "".join([*parts, *(substitute(READ, _side_mapping(p, s)) for s in p.sides), substitute(COMPUTE, mapping)])
 
 
 # --------------------------------------------------------------------------- global to shared memory
@@ -104,16 +104,16 @@ def _fetch(p: SimtTiling, s: SideTile, used: set[str]) -> str:
     used.add(plain.tensor.name)
     held = "p.v[j]" if s.unit > 1 else "p"
     value = f"({ctype})({o.converted(from_storage(plain.tensor.dtype, held))})" if s.pack == 1 else held
-    holes = {"kind": kind, "read": read, "value": value, "vector": s.unit, "many": s.unit > 1}
+    mapping = {"kind": kind, "read": read, "value": value, "vector": s.unit, "many": s.unit > 1}
     if plain.other != 0 and tests:
         outside = printer(p.c.program, {}, {}, {}, ()).scalar(const(plain.other, o.dtype))
         other = f"({inside}) ? ({ctype}){outside} : 0" if inside else f"({ctype}){outside}"
-        return fill(FETCH_OR_OTHER, {**holes, "tests": tests, "other": other})
+        return substitute(FETCH_OR_OTHER, {**mapping, "tests": tests, "other": other})
     if tests:
         # Zero is zero in memory too, and through every conversion.
         zero = f"({kind})0" if kind == storage and not kind.startswith("tw::") else f"{kind}{{}}"
-        holes["read"] = f"{tests} ? {read} : {zero}"
-    return fill(FETCH, holes)
+        mapping["read"] = f"{tests} ? {read} : {zero}"
+    return substitute(FETCH, mapping)
 
 
 def _gather(p: SimtTiling, s: SideTile, spare: list[str], used: set[str]) -> str:
@@ -199,7 +199,7 @@ TW_DEVICE void read_$side(const $t *s, $t (&f)$fragment, int k, int at) {
 """
 
 
-def _side_holes(p: SimtTiling, s: SideTile) -> dict[str, object]:
+def _side_mapping(p: SimtTiling, s: SideTile) -> dict[str, object]:
     tile, read, threads = (p.tm, p.vector_m, p.threads_m) if s.name == "a" else (p.tn, p.vector_n, p.threads_n)
     mn, k = s.place("e")
     return {
@@ -347,7 +347,7 @@ $if rows:            const int m = $m;
 """
 
 
-def _holes(p: SimtTiling) -> dict[str, object]:
+def _mapping(p: SimtTiling) -> dict[str, object]:
     """What the texts of the kernel say of a plan."""
     c, a, b, vm, vn = p.c, p.a, p.b, p.vector_m, p.vector_n
     store = p.results[1]
@@ -381,13 +381,13 @@ def _holes(p: SimtTiling) -> dict[str, object]:
 
 def body(p: SimtTiling, symbol: str, sort: tuple[sorting.Sorting, ...]) -> str:
     """The kernel's statements; ``sort``: the launch that sorts rows, if one does."""
-    c, holes = p.c, _holes(p)
-    loop = _async_loop(p, holes) if p.copy == "async" else _direct_loop(p, holes)
+    c, mapping = p.c, _mapping(p)
+    loop = _async_loop(p, mapping) if p.copy == "async" else _direct_loop(p, mapping)
     places = {"tid": "(int)threadIdx.x", **_lanes(p), "m0": f"tile_m * {p.bm}", "n0": f"tile_n * {p.bn}"}
     taken = {*p.results[1].taken, *(x for s in p.sides for x in _mover(p, s).taken)}
     reads = {"tile_m", "tile_n", *({"batch"} & taken if not c.is_sorted else ())}
-    return fill(KERNEL, {
-        **holes, "symbol": symbol, "raster": p.raster.declare(reads), "loop": loop,
+    return substitute(KERNEL, {
+        **mapping, "symbol": symbol, "raster": p.raster.declare(reads), "loop": loop,
         "tables": [line for s in sort for line in s.declare()],
         "places": [f"const int {name} = {text};" for name, text in places.items()],
     })  # fmt: skip
@@ -422,18 +422,18 @@ def _begin(p: SimtTiling, tile: int) -> str:
     return f"(from + {tile}) * {p.bk}" if tile else f"from * {p.bk}"
 
 
-def _direct_loop(p: SimtTiling, holes: Mapping[str, object]) -> str:
+def _direct_loop(p: SimtTiling, mapping: Mapping[str, object]) -> str:
     """Tiles that pass through registers."""
-    depth = 2 if holes["checked"] else 3
-    return fill(PLAIN if p.stages == 1 else BUFFERED, {
-        **holes,
+    depth = 2 if mapping["checked"] else 3
+    return substitute(PLAIN if p.stages == 1 else BUFFERED, {
+        **mapping,
         "fetch_now": _calls(p, f"t * {p.bk}", 2, "ra", "rb"),
         "fetch_first": _calls(p, _begin(p, 0), 1, "ra", "rb"),
         "fetch_next": _calls(p, f"(t + 1) * {p.bk}", depth, "ra", "rb"),
     })  # fmt: skip
 
 
-def _async_loop(p: SimtTiling, holes: Mapping[str, object]) -> str:
+def _async_loop(p: SimtTiling, mapping: Mapping[str, object]) -> str:
     """Tiles that are copied asynchronously."""
     ahead = p.stages - 1
     first: list[str] = []
@@ -446,4 +446,4 @@ def _async_loop(p: SimtTiling, holes: Mapping[str, object]) -> str:
         first.append("    tw::cp_commit();")
     to = [f"s{s.name} + next * {s.elements}" for s in p.sides]
     following = _calls(p, f"(t + {ahead}) * {p.bk}", 3, *to)
-    return fill(RING, {**holes, "copy_first": first, "copy_next": following})
+    return substitute(RING, {**mapping, "copy_first": first, "copy_next": following})

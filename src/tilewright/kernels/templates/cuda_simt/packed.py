@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from tilewright.kernels.codegen.holes import fill
+from tilewright.kernels.codegen.substitution import substitute
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.operand import operand
 from tilewright.kernels.templates.cuda.vectors import pack
@@ -41,7 +41,7 @@ def gather(read: str, tests: str, vector: int) -> str:
     kind = pack("int" if whole else "unsigned char", pieces)
     value = f"tw::load_global<{kind}>({read})"
     zero = f"{kind}{{}}" if pieces > 1 else f"({kind})0"
-    return fill(GATHER, {
+    return substitute(GATHER, {
         "kind": kind, "value": f"{tests} ? {value} : {zero}" if tests else value, "pieces": pieces, "whole": whole,
         "words": ", ".join(f"(int)p[{h}]{'.v[j]' if pieces > 1 else ''}" for h in range(WORD)),
     })  # fmt: skip

@@ -40,7 +40,7 @@ class WindowTiling:
 
     @cached_property
     def grid(self) -> Grid:
-        """Outputs dealt to threads."""
+        """Outputs distributed to threads."""
         inner = self.s.inner
         own = {inner: self.vector, self.axis: self.outputs * (self.vector if self.axis == inner else 1)}
         return grid(self.s.part, self.threads, own=own)

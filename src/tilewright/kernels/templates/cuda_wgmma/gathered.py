@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.core import IntExpr
-from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.codegen.integers import wide
+from tilewright.kernels.codegen.substitution import substitute
 from tilewright.kernels.expression.expr import axis
 from tilewright.kernels.loopnest import Access, Loop, LoopNest
 from tilewright.kernels.templates.cuda.describe import reads
@@ -79,7 +79,7 @@ class Gathered:
         whole = s.vector == step
         place = f"c * {step}" if whole else "k"
         offset = s.offset("0", "row", place)
-        return fill(BODY, {
+        return substitute(BODY, {
             "threads": THREADS, "chunks": wide(self.rows * self._per_row), "per_row": self._per_row,
             "bm": self.sorting.bm, "order_at": wide(self.sorting.at), "used": self.sorting.used,
             "m": s.c.m.size, "whole": whole, "tensor": s.tensor, "offset": offset,

@@ -7,7 +7,7 @@ begun. B's tiles come by the engine. A part of a tile that has no rows is not co
 
 from __future__ import annotations
 
-from tilewright.kernels.codegen.holes import filled
+from tilewright.kernels.codegen.substitution import substituted
 from tilewright.kernels.primitives.wgmma import THREADS
 from tilewright.kernels.templates.cuda.warpgroups import BARRIER, LINE
 from tilewright.kernels.templates.cuda_mma.instruction import CHUNK
@@ -78,7 +78,7 @@ def copier(p: WgmmaTiling, walk: list[str], loads: list[str], first: str, end: s
     """Statements of the copying group; ``loads``: the statements that fetch B's tile."""
     source, ragged = p.p.a.in_place, p.p.k % p.bk != 0
     rows = p.bm // p.sharing
-    return filled(COPIER, {
+    return substituted(COPIER, {
         "threads": THREADS, "lanes": LANES, "line": LINE, "barrier": BARRIER, "stages": p.stages, "walk": walk,
         "parts": p.sharing, "part": rows, "rounds": p.bm // ROUND, "round": ROUND, "m": p.p.m,
         "offset": source.offset("0", "row", "0"), "each": CHUNK // source.item, "first": first, "end": end,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.kernels.codegen.holes import fill, filled
+from tilewright.kernels.codegen.substitution import substitute, substituted
 from tilewright.kernels.templates.cuda.warpgroups import BARRIER
 from tilewright.kernels.templates.cuda_wgmma.geometry import WgmmaTiling
 
@@ -105,22 +105,22 @@ $if turns:if (lane == 0) $turn"""
 
 def loop(p: WgmmaTiling, first: str, end: str) -> list[str]:
     """Statements that sum a tile of the output, over steps of k from ``first`` up to ``end``."""
-    holes: dict[str, object] = {
+    mapping: dict[str, object] = {
         "mi": p.mi, "each": p.sums, "barrier": BARRIER, "first": first, "end": end,
         "turns": p.ping_pong, "alone": p.ping_pong and p.tiles_k == 1,
     }  # fmt: skip
     if p.fold is None:
-        return filled(PLAIN, holes)
-    holes |= {"zero": fill(ZERO, holes), "turn": TURN.replace("$barrier", str(BARRIER))}
+        return substituted(PLAIN, mapping)
+    mapping |= {"zero": substitute(ZERO, mapping), "turn": TURN.replace("$barrier", str(BARRIER))}
     if p.parts == 1:
         parts = []
         for i in range(p.mi):
             parts += _start(0, i, "now", i == 0) + _add(p, 0, i, "now", i == p.mi - 1, _wait(0, 0))
-        return filled(ONE, holes | {"each_part": parts})
+        return substituted(ONE, mapping | {"each_part": parts})
     # Of one slot, or of two: the sums after them are of what follows.
     alike = p.mi == 2
     i, slot, more = (1, "now", "then") if alike else (0, "then", "now")
-    return filled(TWO, holes | {
+    return substituted(TWO, mapping | {
         "alike": alike, "slots": 1 if alike else 2,
         "last": f"{end} - 1" if alike else f"{end} - 1 - ({end} - 1 - ({first})) % 2",
         "start_0": _start(0, 0, "now", True), "wait_0": _wait(0, 0), "start_1": _start(1, i, slot, not alike),
@@ -132,12 +132,12 @@ def loop(p: WgmmaTiling, first: str, end: str) -> list[str]:
 def _start(part: int, i: int, slot: str, begins: bool) -> list[str]:
     """Statements that start a sum of the 64 rows of number ``i`` of the slot whose number the variable ``slot`` has;
     ``begins``: they are the first of it, which is waited for."""
-    return filled(START, {"barrier": BARRIER, "part": part, "i": i, "slot": slot, "begins": begins})
+    return substituted(START, {"barrier": BARRIER, "part": part, "i": i, "slot": slot, "begins": begins})
 
 
 def _wait(part: int, left: int) -> list[str]:
     """Statements that wait for a sum, ``left`` of those that were started after it being under way."""
-    return filled(WAIT, {"part": part, "left": left})
+    return substituted(WAIT, {"part": part, "left": left})
 
 
 def _add(p: WgmmaTiling, part: int, i: int, slot: str, ends: bool, wait: Sequence[str] = ()) -> list[str]:
@@ -147,7 +147,7 @@ def _add(p: WgmmaTiling, part: int, i: int, slot: str, ends: bool, wait: Sequenc
     rows = p.bm if "a" in fold.scales.of else 0
     at = f"scales + {slot} * {p.scale_bytes // 4}"
     pairs = f"{at} + {rows} + lane % 4 * 4" if fold.pairs else ""
-    return filled(ADD, {
+    return substituted(ADD, {
         "fetch": fold.fetch(at, f"{p.within('i')} + warp * 16", rows, i), "wait": wait, "slot": slot,
         "fold": fold.add("[4 * j + e]", again=False, part=f"part[{part}][4 * j + e]", pairs=pairs, rows=(i, i + 1)),
         "early": ends and not fold.pairs, "late": ends and fold.pairs,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilewright.kernels.codegen import integers
-from tilewright.kernels.codegen.holes import fill, filled
+from tilewright.kernels.codegen.substitution import substitute, substituted
 from tilewright.kernels.templates.cuda import splitk
 from tilewright.kernels.templates.cuda.raster import Raster
 from tilewright.kernels.templates.cuda.warpgroups import BARRIER, EIGHT, GATHERING, REGISTERS, WARPS
@@ -236,16 +236,16 @@ def _scales(p: WgmmaTiling, first: str, end: str) -> list[str]:
             place, further = f"{place} + {further}", ""
         scale = fold.of(side, batch, place, f"t{' / 4 * 4' if staged else ''} * {p.bk}", further)
         copied = fold.copied and not staged
-        holes = {
+        mapping = {
             "rolled": copied and along in p.edges, "count": ceildiv(count, 32), "rest": count % 32, "all": count,
             "staged": staged,
             "own": fold.place("lane") if side == "b" else "lane", "copied": copied,
             "scale": "tw::load_shared<float>(own + u * 512 + t % 4 * 4)" if staged else scale, "of_four": scale,
             "valid": f", {place} + {further} < {size} ? {16 if staged else 4} : 0" if along in p.edges else "",
         }  # fmt: skip
-        out += filled(SCALES, {
+        out += substituted(SCALES, {
             "warp": 4 * p.groups + 1 + number, "walk": _walk(p), "walks": p.walkers > 0, "first": first, "end": end,
-            "barrier": BARRIER, "copies": filled(COPY, holes), "fetches": filled(FETCH, holes),
+            "barrier": BARRIER, "copies": substituted(COPY, mapping), "fetches": substituted(FETCH, mapping),
             "staged": staged, "scale_bytes": p.scale_bytes, "scales_at": p.memory.at("scales") + begin,
             "staged_at": p.memory.at("staged") + 4 * begin,
             "arrive": "arrive_copied" if copied else "arrive",
@@ -325,13 +325,13 @@ def body(p: WgmmaTiling, symbol: str) -> str:
         copies = copier(p, _walk(p), _loads(p, p.b), first, end)
     else:
         loads = [line for s in p.sides for line in _loads(p, s)]
-        copies = filled(COPIER, {
+        copies = substituted(COPIER, {
             "first_copier": 128 * p.groups, "walk_copier": _walk(p), "first": first, "end": end, "barrier": BARRIER,
             "places": _places(p), "taps": _taps(p),
             "stage_bytes": p.stage_bytes, "loads": loads, "walks": p.walkers > 0, "stages": p.stages,
             **_told(p), "paired": p.together > 1, "kept": p.together > 1 or p.fold is not None,
         })  # fmt: skip
-    return fill(BODY, {
+    return substitute(BODY, {
         "symbol": symbol, "less": EIGHT - 1, "eight": EIGHT, "barriers": p.memory.at("barriers"),
         "bytes_of_full": BARRIER * p.stages, "filled": arrivals, "scales_at": p.memory.at("scales"),
         "scales": _scales(p, first, end), "parts": p.parts,

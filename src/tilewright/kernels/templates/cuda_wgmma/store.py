@@ -7,7 +7,7 @@ memory are stored as a whole, while the group goes on.
 
 from __future__ import annotations
 
-from tilewright.kernels.codegen.holes import filled
+from tilewright.kernels.codegen.substitution import substituted
 from tilewright.kernels.primitives.wgmma import ROWS
 from tilewright.kernels.templates.cuda import sorting
 from tilewright.kernels.templates.cuda.epilogue import Epilogue
@@ -118,7 +118,7 @@ def store(p: WgmmaTiling) -> list[str]:
         )  # fmt: skip
         if not fours:
             return direct(p.instruction.acc, p.mi, p.bn // 8, "[4 * j + 2 * h]", "[4 * j + 2 * h + 1]", call + ";")
-        return filled(BY_FOURS, {"mi": p.mi, "eights": p.bn // 8, "acc": p.instruction.acc, "call": call + ";"})
+        return substituted(BY_FOURS, {"mi": p.mi, "eights": p.bn // 8, "acc": p.instruction.acc, "call": call + ";"})
     e, box, by_rows = Epilogue(p.p.c), p.box, p.store is None
     # What follows the sum may read inputs at the element's place, which edges of the tiles lack.
     reads = [x for x in ("m", "n") if x in e.finished.taken]
@@ -129,7 +129,7 @@ def store(p: WgmmaTiling) -> list[str]:
     )  # fmt: skip
     swizzle = box.swizzle // 16 - 1
     exists = ["m < " + str(p.p.m), *([f"n < {p.p.n}"] if "n" in p.edges else [])]
-    return filled(BY_ROWS if by_rows else BY_ENGINE, {
+    return substituted(BY_ROWS if by_rows else BY_ENGINE, {
         "mi": p.mi, "boxes": p.bn // box.columns, "eights": box.columns // 8, "columns": box.columns, "out": e.out,
         "if_inside": f"if ({' && '.join(inside)}) " if inside else "", "finish_0": one, "finish_1": two,
         "row": box.row, "item": box.item, "box_bytes": box.bytes, "rank": box.rank,

@@ -8,7 +8,7 @@ in that order, whichever block comes first.
 from __future__ import annotations
 
 from tilewright.core import IntExpr
-from tilewright.kernels.codegen.holes import fill, filled
+from tilewright.kernels.codegen.substitution import substitute, substituted
 from tilewright.kernels.templates.cuda import raster, splitk
 from tilewright.kernels.templates.cuda.launches import GlobalFunction
 from tilewright.kernels.templates.cuda.text import VALUE, VALUE_BYTES
@@ -63,17 +63,17 @@ $merged
 
 def which(p: WgmmaTiling) -> list[str]:
     """Statements that name the tile of a walk's ``work``, and the piece of it."""
-    return filled(WHICH, {"whole": p.whole, "left": p.left})
+    return substituted(WHICH, {"whole": p.whole, "left": p.left})
 
 
 def pieces(p: WgmmaTiling) -> list[str]:
     """Statements that declare the steps of k of a piece."""
-    return filled(PIECE, {"whole": p.whole, "steps": p.tiles_k})
+    return substituted(PIECE, {"whole": p.whole, "steps": p.tiles_k})
 
 
 def stored(p: WgmmaTiling, whole: list[str]) -> list[str]:
     """Statements that store a tile by those for a ``whole`` one, or a piece."""
-    return filled(STORE, {
+    return substituted(STORE, {
         "whole": p.whole, "store": whole, "acc": p.instruction.acc,
         "of_cluster": f" * {p.together} + rank" if p.together > 1 else "", "size": p.bm * p.bn, "mi": p.mi,
         "eights": p.bn // 8, "bn": p.bn,
@@ -95,7 +95,7 @@ def kernel(p: WgmmaTiling, place: list[str]) -> GlobalFunction:
 def _body(p: WgmmaTiling, symbol: str, place: list[str]) -> str:
     c, paired = p.p.c, p.together > 1
     call = p.results[1].call(v="v", batch="batch" if p.p.batch > 1 else "0", m="m", n="n")
-    return fill(MERGE, {
+    return substitute(MERGE, {
         "threads": THREADS, "symbol": symbol, "size": p.bm * p.bn,
         "paired": paired, "together": p.together, "of_tiles": f" / {p.together}" if paired else "",
         "place": place,

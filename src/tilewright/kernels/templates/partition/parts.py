@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.core import IllegalSchedule, IntExpr, Launch, Prepack, Target, cached_property
-from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.codegen.integers import named, wide
+from tilewright.kernels.codegen.substitution import substitute
 from tilewright.kernels.expression.expr import ITEMSIZE, axis
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.kernel import Array, Kernel, Workspace
@@ -248,4 +248,4 @@ class CpuParts(Parts):
             head = f"TW_ENTRY({symbol}) {{ char *ws=(char*)workspace; int code; (void)ws; (void)args;"
             return [head, *calls, " return 0; }\n"]
         size = wide(named(kernel.workspace.each(STRIP), kernel.argument))
-        return [fill(STRIPS, {"symbol": symbol, "calls": calls, "strips": self.strips, "size": size})]
+        return [substitute(STRIPS, {"symbol": symbol, "calls": calls, "strips": self.strips, "size": size})]
