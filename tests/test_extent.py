@@ -26,7 +26,7 @@ from tilewright.extent import (
 from tilewright.size_ranges import params_at, params_within, sizes_in, sizes_of, span_of, spread
 
 
-def test_it_is_its_greatest_size() -> None:
+def test_an_extent_is_its_greatest_size() -> None:
     m = Extent(300, 17, "m")
     assert (int(m), int(m + 1), f"{m}", m.high, m.low) == (300, 301, "300", 300, 17)
     assert m > 299
@@ -35,7 +35,7 @@ def test_it_is_its_greatest_size() -> None:
     assert [m.takes(n) for n in (16, 17, 300, 301)] == [False, True, True, False]
 
 
-def test_it_equals_the_same_expression_and_no_number() -> None:
+def test_an_extent_equals_the_same_expression_and_no_number() -> None:
     m, n = Extent(300, 17, "m"), Extent(300, 17, "n")
     assert m * 2 + 3 == 3 + m + m
     assert (m * 2 + 3 - m) // 1 == m + 3

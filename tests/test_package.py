@@ -57,7 +57,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     return Built(source, names, metadata, path)
 
 
-def test_metadata(built: Built) -> None:
+def test_the_packages_metadata_is_complete(built: Built) -> None:
     metadata = built[2]
     for name in ("Summary", "Keywords", "License-Expression", "License-File", "Requires-Python", "Classifier"):
         assert metadata[name], name

@@ -22,7 +22,7 @@ def test_home_is_the_last_resort(home: Path) -> None:
     assert cache_root() == home / ".cache/tilewright"
 
 
-def test_xdg_folders(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_follow_the_xdg_specification(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", "/data")
     monkeypatch.setenv("XDG_CACHE_HOME", "/cache")
     assert default_path() == "/data/tilewright/tilewright.db"

@@ -268,7 +268,7 @@ def test_another_users_folder_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
     assert "TILEWRIGHT_CACHE" in e.value.hint
 
 
-def test_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     c = ArtifactCache(tmp_path / "c")
     real = os.replace
 

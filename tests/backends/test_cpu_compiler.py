@@ -96,7 +96,7 @@ def test_arguments_of_cxx_count(compiler: Compiler, cache: ArtifactCache, monkey
         ("\x1b[31m<stdin>:1:1: error: \x07red\x1b[0m\n", "[31m<stdin>:1:1: error: red [0m"),
     ],
 )  # fmt: skip
-def test_first_error(log: str, line: str) -> None:
+def test_the_compilers_first_error_is_told(log: str, line: str) -> None:
     assert first_error(log, 1) == line
 
 
@@ -165,7 +165,7 @@ def _alive(pid: int) -> bool:
         ("echo 'cc1plus: internal compiler error: oops' >&2; exit 4", "internal compiler error: oops"),
     ],
 )
-def test_compiler_crashes(
+def test_a_compiler_that_crashes_is_told(
     script: Script, monkeypatch: pytest.MonkeyPatch, cache: ArtifactCache, body: str, message: str
 ) -> None:
     with pytest.raises(CompileError, match=message):

@@ -38,7 +38,7 @@ def test_the_environment_is_the_path_to_programs(monkeypatch: pytest.MonkeyPatch
     assert f"PATH={os.environ['PATH']}" in ran.said
 
 
-def test_its_temporary_folder_is_private_and_goes_with_it() -> None:
+def test_a_confined_programs_temporary_folder_is_private_and_goes_with_it() -> None:
     ran = shell('echo "$TMPDIR" >&2; ls -ld "$TMPDIR" >&2; touch "$TMPDIR/left"')
     folder, listed = ran.said.splitlines()
     assert listed.startswith("drwx------")
@@ -46,7 +46,7 @@ def test_its_temporary_folder_is_private_and_goes_with_it() -> None:
 
 
 @linux
-def test_its_limits() -> None:
+def test_a_confined_program_has_limits() -> None:
     lines = shell("cat /proc/self/limits >&2").said.splitlines()
     found = {line[:26].strip(): line[26:].split()[:2] for line in lines}
     assert found["Max core file size"] == ["0", "0"]

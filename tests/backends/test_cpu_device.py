@@ -45,7 +45,7 @@ def eight(monkeypatch: pytest.MonkeyPatch) -> None:
         ("cpu:0,0-1", 1, "cpu:0-1", (0, 1)),
     ],
 )
-def test_device_names(text: str, threads: int, name: str, cores: tuple[int, ...]) -> None:
+def test_names_of_devices_are_read(text: str, threads: int, name: str, cores: tuple[int, ...]) -> None:
     d = parse_device(text, threads)
     assert isinstance(d, Device)
     assert (d.name, d.cores, d.kind, d.model) == (name, cores, "cpu", device_model())
@@ -71,13 +71,13 @@ def test_device_names(text: str, threads: int, name: str, cores: tuple[int, ...]
         ("auto", 0, "0 threads"),
     ],
 )
-def test_impossible_devices(text: str, threads: int, message: str) -> None:
+def test_impossible_devices_are_refused(text: str, threads: int, message: str) -> None:
     with pytest.raises(UsageError, match=message) as e:
         parse_device(text, threads)
     assert e.value.hint
 
 
-def test_core_lists() -> None:
+def test_lists_of_cores_are_read() -> None:
     assert format_cores([]) == ""
     assert format_cores([5, 1, 2, 0, 7, 8]) == "0-2,5,7-8"
     assert parse_cores("0-2,5,7-8") == (0, 1, 2, 5, 7, 8)
@@ -92,7 +92,7 @@ def test_core_lists() -> None:
         ("processor : 0\n", ""),
     ],
 )
-def test_models(text: str, model: str) -> None:
+def test_models_of_processors_are_read(text: str, model: str) -> None:
     assert parse_model(text) == model
 
 
@@ -120,7 +120,9 @@ def _files(root: Path, files: dict[str, str]) -> None:
         ({}, "", None),
     ],
 )  # fmt: skip
-def test_quota(tmp_path: Path, files: dict[str, str], membership: str, quota: float | None) -> None:
+def test_a_containers_quota_of_processors_is_read(
+    tmp_path: Path, files: dict[str, str], membership: str, quota: float | None
+) -> None:
     _files(tmp_path, files)
     assert cpu_quota(tmp_path, membership) == quota
 
@@ -132,7 +134,7 @@ def test_quota_bounds_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
         assert available_cores() == cores
 
 
-def test_throttling(tmp_path: Path) -> None:
+def test_throttling_of_a_container_is_noticed(tmp_path: Path) -> None:
     _files(tmp_path, {"cpu.stat": "usage_usec 5\nnr_throttled 7\nthrottled_usec 2500000\n"})
     assert (throttling(tmp_path, "0::/\n").periods, throttling(tmp_path, "0::/\n").seconds) == (7, 2.5)
     _files(tmp_path, {"cpu.stat": "nr_throttled 3\nthrottled_time 1500000000\n"})
@@ -156,7 +158,7 @@ def test_busy_and_stolen_cores() -> None:
     assert load_warnings("", "garbage\ncpuX 1 2\n", (0, 1)) == []
 
 
-def test_quota_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_quota_below_the_threads_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(noise, "cpu_quota", lambda: 1.5)
     monkeypatch.setattr(noise, "throttling", lambda: cores_module.Throttling(37, 2.0))
     assert noise.quota_warning(1) == "a quota holds this process to 1.5 cores, and has stopped it 37 times"
@@ -167,14 +169,14 @@ def test_quota_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     assert noise.quota_warning(2) is None
 
 
-def test_governor(tmp_path: Path) -> None:
+def test_a_governor_that_saves_power_is_warned_of(tmp_path: Path) -> None:
     _files(tmp_path, {"cpu0/cpufreq/scaling_governor": "performance\n", "cpu1/cpufreq/scaling_governor": "powersave\n"})
     assert governor_warning((0,), tmp_path) is None
     assert governor_warning((5,), tmp_path) is None
     assert "core 1 is powersave" in (governor_warning((0, 1), tmp_path) or "")
 
 
-def test_battery(tmp_path: Path) -> None:
+def test_a_machine_on_battery_is_warned_of(tmp_path: Path) -> None:
     assert not on_battery(tmp_path / "absent")
     _files(
         tmp_path,
@@ -207,7 +209,7 @@ def test_description_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None
     assert "/no/such/compiler" in facts["problems"][0]
 
 
-def test_description_measures() -> None:
+def test_the_devices_description_measures_its_peak() -> None:
     facts = device.measure_machine(seconds=0.01)
     assert all(v > 0.1 for v in facts.values())
     assert set(facts) == {"peak_gflops", "read_gbytes", "copy_gbytes"}

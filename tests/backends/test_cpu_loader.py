@@ -169,7 +169,7 @@ def test_workspace_that_does_not_fit(load: Load) -> None:
             library.kernel(program, {"n": 1, "a": 1}).run([0, 0, 0])
 
 
-def test_timing(load: Load) -> None:
+def test_a_loaded_kernel_is_timed(load: Load) -> None:
     kernel = load(SAXPY).kernel(SAXPY_PROGRAM, {"n": 4096, "a": 2})
     x, y, out = (np.ones(4096, np.float32) for _ in range(3))
     for clock in ("monotonic", "cpu"):
@@ -178,7 +178,7 @@ def test_timing(load: Load) -> None:
         kernel.time(_pointers(x, y, out), 1, "sundial")
 
 
-def test_rounds_interleave(load: Load) -> None:
+def test_rounds_of_two_kernels_interleave(load: Load) -> None:
     # Each kernel writes a serial number taken from a shared tensor: the order of calls is in the data.
     source = (
         ENV
@@ -215,7 +215,7 @@ def test_rounds_interleave(load: Load) -> None:
             time_rounds(calls, 1, bad)
 
 
-def test_machine_figures(load: Load) -> None:
+def test_the_machines_figures_are_plausible(load: Load) -> None:
     handle = load(SAXPY).handle
     assert handle.tw_peak_flops(0.005) > 1e8
     assert handle.tw_bandwidth(4 << 20, 0.005) > 1e8

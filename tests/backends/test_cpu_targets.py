@@ -55,7 +55,9 @@ PLAIN = ["cpu:avx512", "cpu:avx2", "cpu:portable"]
         ("riscv64", set(), "cpu:portable", ["cpu:portable"]),
     ],
 )
-def test_detection(machine: Machine, arch: str, isa: set[str], best: str, all_of_them: list[str]) -> None:
+def test_the_best_target_of_a_machine_is_detected(
+    machine: Machine, arch: str, isa: set[str], best: str, all_of_them: list[str]
+) -> None:
     machine(arch, isa)
     assert detect().name == best
     assert [t.name for t in available()] == all_of_them
@@ -87,14 +89,14 @@ def test_absent_target_says_what_is_missing(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("text", ["avx2", "cpu:avx", "cpu:AVX2", "gpu", "cpu:avx2 ", "cuda:sm_90"])
-def test_unknown_target(text: str) -> None:
+def test_an_unknown_target_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="unknown target") as e:
         parse_target(text)
     assert "cpu:portable" in e.value.hint
 
 
 @pytest.mark.parametrize("threads", [0, -1, True])
-def test_impossible_threads(threads: int) -> None:
+def test_impossible_numbers_of_threads_are_refused(threads: int) -> None:
     with pytest.raises(UsageError, match="threads"):
         parse_target("cpu", threads)
 
@@ -156,7 +158,7 @@ def _index(folder: Path, number: int, level: str, kind: str, size: str) -> None:
         (index / name).write_text(text + "\n")
 
 
-def test_cache_folders(tmp_path: Path) -> None:
+def test_targets_have_separate_cache_folders(tmp_path: Path) -> None:
     assert read_caches(tmp_path) is None
     _index(tmp_path, 0, "1", "Data", "48K")
     _index(tmp_path, 1, "1", "Instruction", "32K")

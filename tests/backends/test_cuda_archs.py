@@ -24,7 +24,7 @@ def gpu(cc: int, **limits: float) -> Gpu:
 
 
 @pytest.mark.parametrize("variant", archs.VARIANTS)
-def test_table(variant: str) -> None:
+def test_the_table_of_architectures_is_complete(variant: str) -> None:
     t = archs.target(variant)
     assert (t.kind, t.variant, t.arch, t.isa) == ("cuda", variant, "cuda", (variant,))
     assert tuple(t.limit) == NAMES

@@ -27,7 +27,7 @@ def toolchain(cache: ArtifactCache, variant: str = "sm_90a") -> NvrtcToolchain:
     return NvrtcToolchain(archs.target(variant), cache, nvrtc())
 
 
-def test_compiles_once(cache: ArtifactCache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_source_is_compiled_once(cache: ArtifactCache, monkeypatch: pytest.MonkeyPatch) -> None:
     t = toolchain(cache)
     first = t.compile(TWO, ["tw_contract_saxpy", "tw_shared"], 60.0)
     assert not first.cached

@@ -76,7 +76,7 @@ def test_log_with_a_called_function() -> None:
     [b"", b"\x7fELF", b"not a cubin" * 20, b"\x7fELF\x02\x01" + bytes(200), b"\x7fELF\x01\x01" + bytes(200)],
     ids=["empty", "short", "text", "zeros", "32 bits"],
 )
-def test_other_bytes(data: bytes) -> None:
+def test_bytes_that_are_no_cubin_are_refused(data: bytes) -> None:
     with pytest.raises(cubin.CubinError):
         cubin.parse(data)
 

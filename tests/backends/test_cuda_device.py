@@ -139,7 +139,7 @@ def test_nvrtc_of_a_later_generation_than_the_driver(ask: Ask) -> None:
     assert ask("find_nvrtc().version[0]", version=13000) == 13
 
 
-def test_doctor(ask: Ask) -> None:
+def test_doctor_describes_cuda_devices(ask: Ask) -> None:
     facts = ask("describe_cuda()")
     assert facts["cuda_driver"] == "13.0"
     assert [d["target"] for d in facts["devices"]] == ["cuda:sm_90a"]
@@ -173,7 +173,7 @@ def test_doctor_without_nvrtc(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "cuda:", "cuda:x", "cuda:-1", "cuda:0-1", "cuda:sm_90a", "cpu:0", "gpu"])
-def test_malformed_devices(text: str) -> None:
+def test_malformed_devices_are_refused(text: str) -> None:
     with pytest.raises(UsageError) as e:
         parse_device(text)
     assert "cuda:0" in e.value.hint

@@ -37,7 +37,7 @@ def prepared(launch: Launch, workspace: int, values: dict[str, int]) -> Prepared
     return made
 
 
-def test_plain_launch() -> None:
+def test_a_kernel_is_launched_with_plain_arguments() -> None:
     launch = Launch("k", ("n", "m"), grid=(["ceildiv", "n", 128], "m"), block=(32, 4), shared=["*", "m", 1024])
     made = prepared(launch, 0x9000, {"n": 1000, "m": 3, "unused": 1})
     assert (made.grid, made.block, made.shared) == ((8, 3, 1), (32, 4, 1), 3072)
@@ -46,7 +46,7 @@ def test_plain_launch() -> None:
     )  # fmt: skip
 
 
-def test_listed_parameters() -> None:
+def test_a_kernel_is_launched_with_listed_parameters() -> None:
     given = (
         ("tensor", 2), ("int64", ["*", "n", 1 << 30]), ("float32", 0.5), ("float64", "n"), ("workspace", ["+", "n", 6]),
         ("int32", -5), ("tensor", 0),
@@ -142,7 +142,7 @@ def _first(arguments: Arguments) -> int:
         (None, DeviceError, False),
     ],
 )  # fmt: skip
-def test_codes(code: int | None, kind: type[Exception], sticky: bool | None) -> None:
+def test_error_codes_become_errors(code: int | None, kind: type[Exception], sticky: bool | None) -> None:
     error = status.error_of(code, "cudaErrorX: it broke\nbadly", "launching tw_k")
     assert type(error) is kind
     assert "\n" not in error.message
@@ -242,7 +242,7 @@ def test_bindings_are_imported_when_a_driver_is_made() -> None:
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_blocker_compiles(variant: str) -> None:
+def test_the_blocking_kernel_compiles(variant: str) -> None:
     from cuda_kernels import nvrtc
 
     if not nvrtc().supports(variant):

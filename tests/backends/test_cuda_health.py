@@ -101,7 +101,7 @@ def test_several_gpus_and_lines_that_are_none() -> None:
     assert [g.name for g in parse_facts(text)] == ["NVIDIA H200", "NVIDIA GeForce RTX 3050 Laptop GPU"]
 
 
-def test_processes() -> None:
+def test_processes_of_a_gpu_are_listed() -> None:
     assert parse_processes(f"4711, {GPU}\n 4712 , {GPU}\n") == {(4711, GPU), (4712, GPU)}
     assert parse_processes("[N/A], GPU-x\n\nNo running processes found\n") == frozenset()
 

@@ -90,7 +90,7 @@ def pycudas(cuda: Cuda) -> CudaFunction:
 
 
 @pytest.mark.parametrize("made", [cupys, pycudas])
-def test_a_launch(made: Any) -> None:
+def test_a_kernel_is_launched(made: Any) -> None:
     cuda = Cuda()
     function = made(cuda)
     arguments = Arguments(ARGUMENTS)
@@ -128,7 +128,7 @@ def test_a_launch_that_fails(made: Any, text: str, status: int, error: type[Exce
     assert len(cuda.launches) == 1
 
 
-def test_streams() -> None:
+def test_kernels_are_launched_on_streams() -> None:
     cuda = Cuda()
     cupys(cuda).launch(*SHAPE, 0, Arguments(ARGUMENTS), 7)
     assert cuda.launches[0][-1] == 7

@@ -216,7 +216,7 @@ def test_shapes_and_kinds_of_parameters(launches: EmulatedKernel) -> None:
         (Launch("shape", (), (1,), (64,), 0, (("tensor", 0), *[("int32", 1)] * 4)), "8 bytes in the kernel and 4"),
     ],
 )
-def test_impossible_launches(launches: EmulatedKernel, launch: Launch, message: str) -> None:
+def test_impossible_launches_are_refused(launches: EmulatedKernel, launch: Launch, message: str) -> None:
     report = run(launches, LaunchProgram((launch,)), {"n": SIZE}, [numbers()], np.empty(SIZE, np.float32))
     assert [b.kind for b in report.bugs] == ["launch"]
     assert message in report.bugs[0].message
@@ -257,14 +257,16 @@ def test_compiler_errors_name_the_kernel_line(folder: Path) -> None:
         build(unit({"k": "out[i] = 1;"}), ["absent"], cache=folder)
 
 
-def test_no_compiler(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_compiler_the_error_says_what_to_install(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(TilewrightError, match="no C\\+\\+ compiler"):
         compiled({"k": "out[i] = 1;"}, folder)
 
 
-def test_usage(right: EmulatedKernel, folder: Path) -> None:
+def test_the_emulator_refuses_wrong_usage(right: EmulatedKernel, folder: Path) -> None:
     x, output = numbers(), np.empty(SIZE, np.float32)
     with pytest.raises(UsageError, match="unknown sanitizer 'memory'"):
         build("", ["k"], sanitize=["memory"], cache=folder)

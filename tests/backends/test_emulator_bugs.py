@@ -255,7 +255,7 @@ def test_address_and_undefined(sanitized: EmulatedKernel, name: str) -> None:
         assert bug.thread is not None
 
 
-def test_undefined_alone(folder: Path) -> None:
+def test_undefined_behaviour_alone_is_found(folder: Path) -> None:
     table = {name: SANITIZED[name][0] for name in ("overflow", "shift")}
     kernel = compiled(table, folder, ("undefined",))
     for name in table:
@@ -269,7 +269,7 @@ def racy(folder: Path) -> EmulatedKernel:
 
 
 @pytest.mark.parametrize("name", RACES)
-def test_races(racy: EmulatedKernel, name: str) -> None:
+def test_races_are_found(racy: EmulatedKernel, name: str) -> None:
     where = lines(bodies(RACES), name)
     # Each thread is a fiber of the sanitizer, which takes a while: two blocks, each of two warps.
     for order, copies in (("fifo", "lazy"), ("random:1", "eager"))[: 2 if "copy" in name else 1]:

@@ -65,7 +65,7 @@ def place(context: Context, size: int = 4 * SIZE) -> int:
     return address
 
 
-def test_launches(context: Context, module: Module) -> None:
+def test_the_emulators_driver_launches_kernels(context: Context, module: Module) -> None:
     x0, out = place(context), place(context)
     context.upload(x0, numbers())
     context.fill(out, 0xFF, 4 * SIZE)
@@ -120,7 +120,7 @@ def test_captured_work_is_done_when_its_graph_is_launched_with_the_arguments_of_
         graph.launch()
 
 
-def test_orders(code: bytes) -> None:
+def test_kernels_are_right_in_every_order_of_blocks(code: bytes) -> None:
     for order, copies in (("lifo", "eager"), ("random:7", "lazy")):
         context = EmulatorDriver(order, copies).open(0)
         x0, out = context.allocate(4 * SIZE), context.allocate(4 * SIZE)
@@ -198,7 +198,7 @@ def test_a_module_runs_on_after_a_bug(code: bytes) -> None:
             np.testing.assert_array_equal(got, reversed_blocks(numbers()))
 
 
-def test_memory(context: Context) -> None:
+def test_the_emulators_memory_is_allocated_and_freed(context: Context) -> None:
     total = int(dict(context.limits)["memory_bytes"])
     with pytest.raises(OutOfMemory, match="out of memory"):
         context.allocate(total + 1)
@@ -236,7 +236,7 @@ def test_a_library_needs_libc_and_libm_only(code: bytes) -> None:
     assert b".debug" not in code
 
 
-def test_toolchain_caches(toolchain: EmulatorToolchain) -> None:
+def test_the_emulators_toolchain_caches_programs(toolchain: EmulatorToolchain) -> None:
     text = unit({"k": "out[i] = 1;"})
     first, again = toolchain.compile(text, ["k"], 60.0), toolchain.compile(text, ["k"], 60.0)
     assert (first.cached, again.cached, first.sha256) == (False, True, again.sha256)
@@ -248,7 +248,7 @@ def test_toolchain_caches(toolchain: EmulatorToolchain) -> None:
     assert toolchain.version.startswith("emulated by ")
 
 
-def test_toolchain_refuses(toolchain: EmulatorToolchain, cache: ArtifactCache) -> None:
+def test_the_emulators_toolchain_refuses_wrong_sources(toolchain: EmulatorToolchain, cache: ArtifactCache) -> None:
     with pytest.raises(CompileError, match="undeclared"):
         toolchain.compile(unit({"k": "out[i] = undeclared;"}), ["k"], 60.0)
     with pytest.raises(CompileError, match="no kernel is named"):

@@ -97,7 +97,7 @@ def kernel(folder: Path) -> EmulatedKernel:
 
 
 @pytest.mark.parametrize("name", ACCESSES)
-def test_accesses(kernel: EmulatedKernel, name: str) -> None:
+def test_accesses_of_memory_are_counted(kernel: EmulatedKernel, name: str) -> None:
     _, access, requests, cost, ideal = ACCESSES[name]
     unit_ = "sectors" if access.startswith("global") else "wavefronts"
     expected = {"requests": requests, unit_: cost, f"ideal_{unit_}": ideal}
@@ -126,7 +126,7 @@ def small(folder: Path, text: str, name: str) -> dict[str, Any]:
     return dict(report.profile)
 
 
-def test_matrix_loads(folder: Path) -> None:
+def test_matrix_loads_are_counted(folder: Path) -> None:
     # 8 rows of 128 bytes: all in the same banks, or spread by exclusive or.
     bad = small(folder, MATRIX.format(name="bad", chunk="t / 16"), "bad")
     assert (bad["ldmatrix"], bad["mma"], bad["ldmatrix_conflicts"]) == (1, 1, 28)
@@ -135,7 +135,7 @@ def test_matrix_loads(folder: Path) -> None:
     assert good["barriers"] == 1
 
 
-def test_idle_stages(folder: Path) -> None:
+def test_idle_stages_are_counted(folder: Path) -> None:
     # The tail, where nothing is left to copy, is no idle stage.
     full = small(folder, PIPELINE.format(name="full", first="", guard="if (k + 2 < 8)"), "full")
     assert (full["waits"], full["idle_stages"]) == (8 * 32, 0)

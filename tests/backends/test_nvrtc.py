@@ -20,7 +20,7 @@ from tilewright.backends.toolchain import CompileError, CompileTimeout
 PLAIN = ("--gpu-architecture=sm_90a", "-std=c++17")
 
 
-def test_facts() -> None:
+def test_nvrtc_tells_its_version_and_architectures() -> None:
     n = nvrtc()
     assert n.version >= (12, 0)
     assert set(n.archs) >= {80, 86, 89, 90}

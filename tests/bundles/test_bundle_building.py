@@ -18,7 +18,7 @@ from tilewright.runtime.bundle.layout import HEADER
 from tilewright.runtime.bundle.reader import Bundle
 
 
-def test_the_same_bytes_again(
+def test_building_again_gives_the_same_bytes(
     tuned_database: Path, bundle: Path, key: Ed25519PrivateKey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From a copy of the database, at another time, in another folder, whatever its rows' order."""
@@ -39,7 +39,7 @@ def test_the_same_bytes_again(
     assert (tmp_path / "signed.twb").read_bytes() == bundle.read_bytes()
 
 
-def test_all_of_a_kernel_is_there(tuned_database: Path, bundle: Path) -> None:
+def test_a_bundle_has_all_files_of_its_kernels(tuned_database: Path, bundle: Path) -> None:
     opened = open_bundle(bundle, "unsigned")
     with Database.open(tuned_database, create=False, readonly=True) as database:
         stored = {k.task.key: k for k in database.kernels() if k.rank == 1}

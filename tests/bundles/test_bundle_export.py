@@ -166,7 +166,7 @@ def test_two_libraries_in_one_program(libraries: dict[str, CLibrary], tmp_path: 
     subprocess.run([str(tmp_path / "main")], check=True)
 
 
-def test_the_same_bytes_again(
+def test_exporting_again_gives_the_same_bytes(
     libraries: dict[str, CLibrary], opened: Bundle, chosen: list[Function], tmp_path: Path
 ) -> None:
     first, second = libraries["mine"], build_c(opened, chosen, "mine", check=False)
@@ -176,7 +176,7 @@ def test_the_same_bytes_again(
     assert one.read_bytes() == two.read_bytes()
 
 
-def test_threads(opened: Bundle, tmp_path: Path) -> None:
+def test_a_wheel_of_two_threads_computes_right(opened: Bundle, tmp_path: Path) -> None:
     two = functions(choose(kernels(opened), None, None, 2))
     wheel = write_wheel(build_c(opened, two, "pair"), two, tmp_path, "pair", "1.0")
     called(

@@ -149,7 +149,7 @@ def test_what_is_refused(cli: Any, bundle_db: Path) -> None:
     assert "accepts any key" in line(2, "inspect", "k.twb", "--trust", "unsigned", "--trust", "ed25519:x")
 
 
-def test_exports(cli: Any, bundle_db: Path) -> None:
+def test_bundles_are_exported(cli: Any, bundle_db: Path) -> None:
     cli("bundle", "build", "--db", bundle_db, "-o", "k.twb", "--unsigned")
     made = cli("bundle", "export", "k.twb", "--trust", "unsigned", "--format", "c", "-o", "lib", "--json").json
     assert made["functions"] == ["tilewright_matmul_m16_n16_k16_float32"]

@@ -203,7 +203,7 @@ def test_sanitizers_from_the_command_line(cli: Any) -> None:
         (("softmax", "rows=8", "cols=8"), "softmax"),
     ],
 )
-def test_usage(cli: Any, arguments: tuple[str, ...], said: str) -> None:
+def test_check_refuses_wrong_usage(cli: Any, arguments: tuple[str, ...], said: str) -> None:
     reply = cli("check", *arguments)
     assert reply.code == 2, reply.out
     assert said in reply.err

@@ -41,7 +41,7 @@ def completed(*words: str) -> list[str]:
         (("check", "attent"), ["attention"]),
     ],
 )
-def test_words(words: tuple[str, ...], expected: list[str] | None) -> None:
+def test_words_are_completed(words: tuple[str, ...], expected: list[str] | None) -> None:
     found = completed(*words)
     if expected is not None:
         assert found == expected
@@ -64,7 +64,7 @@ def test_runs_of_the_database(cli: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_scripts(cli: Any, shell: str) -> None:
+def test_completion_scripts_are_printed_for_each_shell(cli: Any, shell: str) -> None:
     reply = cli("completion", shell)
     assert reply.code == 0
     assert "_TILEWRIGHT_COMPLETE" in reply.out

@@ -54,7 +54,7 @@ def get(url: str, **headers: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_says_where_it_is_and_ends_in_good_order(db: str, token: Path, number: signal.Signals) -> None:
+def test_the_dashboard_says_its_address_and_ends_in_good_order(db: str, token: Path, number: signal.Signals) -> None:
     with start("--db", db, "--token-file", str(token)) as process:
         assert process.stdout is not None
         url = process.stdout.readline().strip()

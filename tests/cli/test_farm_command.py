@@ -126,7 +126,7 @@ def test_a_worker_says_in_json_when_it_is_connected(tool: Tool, name: str) -> No
     assert found.get("device", {}) == known["device"]
 
 
-def test_one_run_a_device_class(tool: Tool) -> None:
+def test_a_farm_has_one_run_for_each_device_class(tool: Tool) -> None:
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("needs two cores")
     p = tool.farm.runner("both", "cpu:0-1")
@@ -145,7 +145,7 @@ def test_one_run_a_device_class(tool: Tool) -> None:
     tool.farm.wait_for(lambda: "both" not in tool.workers())
 
 
-def test_questions(tool: Tool) -> None:
+def test_ping_ready_status_and_quarantine_answer(tool: Tool) -> None:
     assert tool.json("farm", "ping")["answers"]
     assert tool.json("farm", "ready", "--runners", "1")["ready"]
     late = tool.run("farm", "ready", "--runners", "5", code=1)

@@ -142,7 +142,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(cache)
 
 
-def test_it_says_its_address_tunes_and_drains(start: Start, compiled: str) -> None:
+def test_farm_up_says_its_address_tunes_and_drains(start: Start, compiled: str) -> None:
     farm = start(TILEWRIGHT_CACHE=compiled)
     address = farm.first_line()
     assert address.startswith("tcp://127.0.0.1:")
@@ -194,7 +194,7 @@ def test_a_second_ctrl_c_ends_at_once(start: Start) -> None:
     nothing_left(farm)
 
 
-def test_it_drains_though_nobody_reads_its_log(start: Start) -> None:
+def test_farm_up_drains_though_nobody_reads_its_log(start: Start) -> None:
     reader, writer = os.pipe()
     farm = start(log=writer)
     os.close(writer)
@@ -216,7 +216,7 @@ def test_a_runner_that_dies_is_started_again(start: Start) -> None:
     assert "connected already" not in farm.said()
 
 
-def test_it_ends_with_its_last_runner(start: Start) -> None:
+def test_farm_up_ends_with_its_last_runner(start: Start) -> None:
     farm = start()
     assert run(["farm", "drain", "--farm", farm.first_line(), f"{NODE}-{DEVICE}"]) == 0
     assert farm.ended() == 0
@@ -322,7 +322,7 @@ SLURM_NODEID=0 exec "$@"
 """
 
 
-def test_in_a_slurm_allocation(start: Start, compiled: str, tmp_path: Path) -> None:
+def test_farm_up_runs_in_a_slurm_allocation(start: Start, compiled: str, tmp_path: Path) -> None:
     tools = tmp_path / "tools"
     tools.mkdir()
     (tools / "srun").write_text(SRUN)

@@ -12,7 +12,7 @@ import pytest
 import tilewright
 
 
-def test_its_line_for_python_is_python(cli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_panels_line_for_python_is_python(cli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     given = ["matmul", "m=4", "n=5", "k=6", "bias=true", "activation=relu"]
     told = cli("tune", *given, "--trials", "1", "--cost-model", "random", "--db", "t.db")

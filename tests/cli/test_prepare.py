@@ -201,7 +201,7 @@ def test_a_wrong_kernel_is_told_and_left_out(monkeypatch: pytest.MonkeyPatch, tm
     assert code == 0
 
 
-def test_usage(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_prepare_refuses_wrong_usage(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert run(["prepare", "matmul", *SIZES, "--out", str(tmp_path), "--target", "cpu:avx2"]) == 2
     assert run(["prepare", "softmax", "rows=8", "cols=8", "--out", str(tmp_path)]) == 2
     assert run(["prepare", "matmul", *SIZES]) == 2

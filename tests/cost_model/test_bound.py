@@ -51,7 +51,7 @@ def test_estimates_of_defaults_are_near_what_their_machine_code_needs(
     assert guessed.cycles == pytest.approx(read.cycles, rel=0.02)
 
 
-def test_it_is_a_feature_of_cuda_schedules_alone() -> None:
+def test_the_bound_is_a_feature_of_cuda_schedules_alone() -> None:
     t = task("sm_80", **SQUARE)
     features = FeatureExtractor(t)
     schedule = default_schedule(t)

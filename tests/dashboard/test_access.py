@@ -122,7 +122,7 @@ def test_without_a_token_caches_ask_again(free: TestClient) -> None:
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "BREW"])
-def test_only_reading(free: TestClient, locked: TestClient, method: str) -> None:
+def test_pages_only_read(free: TestClient, locked: TestClient, method: str) -> None:
     for found in (free, locked):
         for path in ("/", "/metrics", "/static/app.css", "/login/"):
             reply = found.request(method, path)
@@ -248,7 +248,7 @@ def test_the_form_can_be_used_by_everyone(locked: TestClient) -> None:
 @pytest.mark.parametrize(
     ("tls", "proxy", "prefix"), [(False, False, ""), (True, False, "__Host-"), (False, True, "__Host-")]
 )
-def test_the_cookie(tls: bool, proxy: bool, prefix: str) -> None:
+def test_the_cookie_grants_access(tls: bool, proxy: bool, prefix: str) -> None:
     access = Access(TOKEN, tls=tls, behind_proxy=proxy, port=8765)
     with client(access, f"http{'s' if tls else ''}://localhost:8765") as found:
         cookie = log_in(found).headers["set-cookie"]
@@ -269,7 +269,7 @@ def test_scripts_send_the_token_with_each_request(locked: TestClient, header: st
 @pytest.mark.parametrize(
     "header", [None, "Bearer", "Bearer wrong", f"Basic {TOKEN}", TOKEN, f"Bearer {TOKEN}x", "Bearer é"]
 )
-def test_others_are_told_how(locked: TestClient, header: str | None) -> None:
+def test_strangers_are_told_how_to_sign_in(locked: TestClient, header: str | None) -> None:
     given = {"Authorization": header.encode()} if header else {}
     for path in ("/metrics", "/", "/staticky", "/nowhere", "/login/", "/live"):
         reply = locked.get(path, headers=given)  # type: ignore[arg-type]

@@ -16,7 +16,9 @@ from tilewright.dashboard.farm_source import FarmSource
 from tilewright.database import Database
 
 
-def test_it_is_quiet_accessible_and_live(record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_farms_page_is_quiet_accessible_and_live(
+    record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for module, name, seconds in (
         (farm_source, "FRESH", 0.02), (farm_source, "WAIT", 60.0), (farm_source, "ANSWER", 60.0),
         (live, "PERIOD", 0.05), (live, "SLOW_PERIOD", 0.2), (app, "CHART_SECONDS", 0.0),

@@ -267,7 +267,7 @@ def test_what_the_server_says(db: Path, facts: dict[str, Any], texts: dict[str, 
     ("value", "text"),
     [(None, "-"), (0, "0 B"), (999, "999 B"), (1000, "0.977 KiB"), (5 << 20, "5 MiB"), (1 << 60, "1.049e+06 TiB")],
 )
-def test_sizes(value: int | None, text: str) -> None:
+def test_sizes_of_memory_are_shown_in_units(value: int | None, text: str) -> None:
     assert size(value) == text
 
 

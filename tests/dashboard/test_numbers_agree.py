@@ -127,7 +127,7 @@ def pages(db: str) -> Iterator[httpx.Client]:
         yield client
 
 
-def test_numbers_agree(
+def test_every_place_shows_the_same_number(
     stored: tuple[str, list[dict[str, Any]]], ask: Callable[[str], Any], pages: httpx.Client
 ) -> None:  # fmt: skip
     db, tuned = stored

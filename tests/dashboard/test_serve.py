@@ -415,7 +415,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return cert, private
 
 
-def test_https(certificate: tuple[Path, Path], tmp_path: Path) -> None:
+def test_pages_are_served_by_https(certificate: tuple[Path, Path], tmp_path: Path) -> None:
     cert, key = certificate
     token = tmp_path / "token"
     token.touch(0o600)

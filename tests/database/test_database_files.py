@@ -172,7 +172,7 @@ def test_an_empty_file_is_a_new_database(tmp_path: Path) -> None:
     assert fill(path)
 
 
-def test_random_bytes(tmp_path: Path) -> None:
+def test_a_file_of_random_bytes_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "tuned.db"
     noise = random.Random(0).randbytes(100_000)
     path.write_bytes(noise)
@@ -246,7 +246,7 @@ def test_altered_code_is_not_handed_out(tmp_path: Path) -> None:
         db.artifact(code.sha256)
 
 
-def test_another_programs_database(tmp_path: Path) -> None:
+def test_a_database_of_another_program_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "other.db"
     other = sqlite3.connect(path)
     other.execute("CREATE TABLE alembic_version (version_num TEXT)")

@@ -73,7 +73,7 @@ def test_printable_ascii_stays() -> None:
     assert visible_text(text) == text
 
 
-def test_it_needs_no_sqlalchemy() -> None:
+def test_reading_text_needs_no_sqlalchemy() -> None:
     script = (
         "import sys; from tilewright.database import safe_text, StoredKernel; import tilewright.paths\n"
         "print('sqlalchemy' in sys.modules)"

@@ -151,7 +151,7 @@ def test_a_failed_upgrade_changes_nothing(server: Server, url: str, monkeypatch:
     Database.open(url).close()
 
 
-def test_another_programs_database(server: Server, empty: str) -> None:
+def test_a_database_of_another_program_is_refused(server: Server, empty: str) -> None:
     server.sql("CREATE TABLE mine (x int)", empty_name(empty))
     for attempt in (Database.open, upgrade_database):
         with pytest.raises(DatabaseError, match="but not Tilewright's") as caught:
@@ -256,7 +256,7 @@ def test_servers_that_cannot_be_used(server: Server, url: str, tmp_path: Path) -
     assert "refused the user" in refused(server.url(user="stranger")).message
 
 
-def test_without_psycopg(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_psycopg_the_error_names_the_extra(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
     assert "pip install 'tilewright[postgresql]'" in refused(url).hint
 

@@ -147,7 +147,7 @@ def stored(filled: Database) -> dict[str, list[TrialRecord]]:
     return {run.id: filled.trials(run.id) for run in filled.runs()}
 
 
-def test_totals(filled: Database) -> None:
+def test_totals_count_runs_trials_failures_kernels_and_devices(filled: Database) -> None:
     runs, found = filled.runs(), filled.totals()
     assert found.runs == Counter(r.state for r in runs)
     assert found.trials == sum(r.trials for r in runs)
@@ -263,7 +263,7 @@ def test_seconds_between_trials(filled: Database, stored: dict[str, list[TrialRe
             assert each == pytest.approx((created[-1] - created[0]) / later)
 
 
-def test_operators(filled: Database) -> None:
+def test_the_table_of_operators_agrees_with_the_runs(filled: Database) -> None:
     runs, kernels = filled.runs(), [k for k in filled.kernels() if k.rank == 1]
     first, second, _, softmax, _ = (t.workload.key for t in tasks())
     names = {"matmul": {first, second, example_task(m=77).workload.key}, "mine": {first}, "softmax": {softmax}}
@@ -276,7 +276,7 @@ def test_operators(filled: Database) -> None:
         assert o.last_started == max(r.started for r in own)
 
 
-def test_devices(filled: Database) -> None:
+def test_the_table_of_devices_agrees_with_the_runs(filled: Database) -> None:
     runs, found = filled.runs(), filled.devices()
     assert {(d.device_model, d.target_name) for d in found} == {(r.device_model, r.task.target.name) for r in runs}
     assert [d.last_started for d in found] == sorted((d.last_started for d in found), reverse=True)
@@ -307,7 +307,7 @@ def test_tasks_of_an_operator(filled: Database) -> None:
     assert filled.operator_workloads("nothing") == []
 
 
-def test_best_kernels(filled: Database) -> None:
+def test_best_kernels_are_the_kernels_of_rank_1(filled: Database) -> None:
     expected = [k for k in filled.kernels() if k.rank == 1]
     found = filled.best_kernels(100)
     assert [v.kernel for v in found] == expected
@@ -403,7 +403,7 @@ def test_trials_of_an_operator(filled: Database, stored: dict[str, list[TrialRec
                 assert len(found) >= limit - min(len(fastest), limit // 2)
 
 
-def test_progress(filled: Database) -> None:
+def test_progress_of_a_run_agrees_with_its_trials(filled: Database) -> None:
     for _ in range(2):  # the second time, from what it remembers
         for run in filled.runs():
             found = filled.progress(run.id)

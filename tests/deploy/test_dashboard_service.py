@@ -80,7 +80,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("source", ["image", "manifest"])
-def test_it_serves_those_who_have_the_token_and_its_probes(source: str, folder: Path) -> None:
+def test_the_service_serves_holders_of_the_token_and_its_probes(source: str, folder: Path) -> None:
     with started(arguments()[source], folder) as port:
         own = f"https://127.0.0.1:{port}"
         with httpx.Client(base_url=own, verify=False, timeout=60.0) as client:  # as a kubelet does

@@ -399,7 +399,7 @@ def test_kubernetes_takes_the_manifests(path: Path) -> None:
         kubernetes_validate.validate(doc, VERSION, strict=True)
 
 
-def test_names_agree() -> None:
+def test_names_of_the_manifests_agree() -> None:
     assert naming_problems(manifests()) == []
 
 

@@ -33,7 +33,7 @@ def promtool(*words: str | Path, given: bytes = b"") -> str:
     return said
 
 
-def test_a_scrape(tmp_path: Path) -> None:
+def test_promtool_accepts_a_scrape(tmp_path: Path) -> None:
     task, code = example_task(), example_artifact(b"code")
     with Database.open(tmp_path / "t.db") as db:
         db.set_kernels(task, "a model", None, [example_kernel(task, 0, code)], [code])
@@ -41,7 +41,7 @@ def test_a_scrape(tmp_path: Path) -> None:
     assert promtool("check", "metrics", given=text) == ""
 
 
-def test_the_alerts() -> None:
+def test_promtool_accepts_the_alerts() -> None:
     assert f"{len(_alerts())} rules found" in promtool("check", "rules", ALERTS)
 
 

@@ -49,7 +49,9 @@ def test_documented_commands_exist() -> None:
 
 
 @pytest.mark.parametrize("name", RUN)
-def test_page(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_block_of_a_page_runs(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     with Page(tmp_path, monkeypatch, capsys) as page:
         for block in blocks_of(ROOT / name):
             if block.fate == "run" or block.mark("file"):

@@ -30,7 +30,7 @@ def printed() -> str:
 
 
 @pytest.mark.parametrize("message", MESSAGES)
-def test_it_is_printed(message: str, printed: str) -> None:
+def test_each_message_of_the_page_is_printed(message: str, printed: str) -> None:
     """As it stands there, between what is filled in at its ends."""
     fixed = message.removeprefix(HOLE).removesuffix(HOLE).strip()
     assert len(fixed) > 8, "too short to be found by"

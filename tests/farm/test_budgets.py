@@ -187,7 +187,7 @@ def test_queues_of_a_certificate_are_limited_however_many_workers_it_has(farm: P
     assert len(farm.keeper.queues.known) == 65
 
 
-def test_of_the_farms_queues_an_idle_one_gives_way(farm: Peers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_idle_queue_of_the_farm_gives_way_to_a_new_one(farm: Peers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tilewright.farm.queues.QUEUES", budgets.Budget("QUEUES", 6, "queues of the farm", ""))
     farm.ask("builder", beat("b0", compilers(4)))
     farm.ask("second-builder", beat("c0", compilers(2, 4)))

@@ -486,7 +486,7 @@ def test_what_0_1_issued_to_one_name_is_revoked_together(farm: Path) -> None:
     assert [u for u in read_users(home / "users.json") if u.name == "gpu-7"] == [user(farm / "gpu-7")]
 
 
-def test_one_that_0_1_revoked_keeps_its_user_out(farm: Path) -> None:
+def test_a_certificate_that_0_1_revoked_keeps_its_user_out(farm: Path) -> None:
     issue(farm, "gpu-7", "runner")
     revoke(farm, "gpu-7")
     issue(farm, "gpu-7", renew=True)

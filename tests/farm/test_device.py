@@ -25,7 +25,7 @@ CPU = replace(EXAMPLE, device="cpu:0-1", target=find("cpu", "cpu").target, cores
 
 
 @pytest.mark.parametrize("d", [EXAMPLE, CPU, replace(EXAMPLE, labels=(), compiler="", driver="", host="")])
-def test_round_trip(d: RunnerDevice) -> None:
+def test_a_runners_device_is_read_back(d: RunnerDevice) -> None:
     assert RunnerDevice.from_json(json.loads(json.dumps(d.to_json()))) == d
     msgpack = pytest.importorskip("msgpack")
     assert RunnerDevice.from_json(msgpack.unpackb(msgpack.packb(d.to_json()))) == d

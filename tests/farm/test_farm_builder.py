@@ -53,7 +53,7 @@ def request(target: str, **other: Any) -> dict[str, Any]:
         "cuda:sm_80", "cuda:sm_90a", "cuda:sm_120",
     ],
 )  # fmt: skip
-def test_it_compiles_for_what_this_machine_is_not(builder: Builder, target: str) -> None:
+def test_a_builder_compiles_for_other_machines(builder: Builder, target: str) -> None:
     if target.startswith("cuda") and not any(p.startswith("build:cuda") for p in offers()):
         pytest.skip("no NVRTC")
     reply = builder.execute(request(target), {})

@@ -41,7 +41,7 @@ def test_a_disturbed_run_ends_like_an_undisturbed_one(
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=lambda f: f.name)
-def test_so_it_does_when_proposals_depend_on_outcomes(
+def test_a_faulty_farm_finds_the_same_when_proposals_depend_on_outcomes(
     fault: Fault, tmp_path: Path, certs: Path, undisturbed: Callable[[str], Stored]
 ) -> None:
     _disturb(fault, fault.strategy, tmp_path, certs, undisturbed(fault.strategy))

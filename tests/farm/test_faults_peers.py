@@ -94,7 +94,7 @@ def test_a_result_that_is_none_is_an_error_and_no_hang(
 
 
 @pytest.mark.parametrize("what", ["duel", "verify"])
-def test_so_are_other_answers(
+def test_malformed_answers_are_refused(
     farm: SimulatedFarm, runner: FarmRunner, task: Task, make_items: MakeItems, what: str
 ) -> None:
     answering(farm, {"duel": {"ratio": "a"}, "failure": "x"})

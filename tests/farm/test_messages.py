@@ -310,7 +310,7 @@ def test_a_seal_that_takes_the_files_of_two_certificates_forges_nothing(
         ("tls://a:1,b,[::1]:3", ("tls", [("a", 1), ("b", 8786), ("::1", 3)])),
     ],
 )
-def test_addresses(text: str, parts: tuple[str, list[tuple[str, int]]]) -> None:
+def test_addresses_of_farms_are_read(text: str, parts: tuple[str, list[tuple[str, int]]]) -> None:
     assert parse_address(text) == parts
 
 
@@ -333,7 +333,7 @@ def test_wrong_addresses_are_named(text: str) -> None:
         parse_address(text)
 
 
-def test_loopback() -> None:
+def test_loopback_addresses_are_known() -> None:
     assert is_loopback("127.0.0.1")
     assert is_loopback("::1")
     assert is_loopback("localhost")

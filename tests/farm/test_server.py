@@ -250,7 +250,7 @@ def secure(tmp_path_factory: pytest.TempPathFactory, certs: Path) -> Iterator[Si
         yield f
 
 
-def test_nobody_there(say: Callable[..., Said]) -> None:
+def test_an_address_without_a_server_is_told(say: Callable[..., Said]) -> None:
     address = f"tcp://127.0.0.1:{free_port('127.0.0.1')}"
     with pytest.raises(Unreachable, match="nobody listens there") as e:
         Farm(address)

@@ -39,7 +39,7 @@ def build(body: str) -> ctypes.CDLL:
 # ------------------------------------------------------------------ literals
 
 
-def test_literals() -> None:
+def test_literals_are_printed_exactly() -> None:
     assert number(3, INDEX) == "3L"
     assert number(-1, "int32") == "-1"
     assert number(True, "bool") == "true"
@@ -109,7 +109,7 @@ def value(e: Expr, at: int) -> int:
     return {"add": a + b, "sub": a - b, "mul": a * b, "floordiv": a // (b or 1), "mod": a % (b or 1)}[e.op]
 
 
-def test_ranges() -> None:
+def test_ranges_of_index_expressions_are_found() -> None:
     axes = {"i": (0, 9), "j": (2, 4)}
     assert index_range(i * 3 - j, axes) == (-4, 25)
     assert index_range((i - 5) // 2, axes) == (-3, 2)
@@ -314,5 +314,5 @@ def test_run_time_steps_leave_no_trace_of_their_value() -> None:
     assert printed(8) == printed(64) == printed(100)
 
 
-def test_constants_fold() -> None:
+def test_constants_of_expressions_fold() -> None:
     assert text(const(3, INDEX) + const(4, INDEX)) == "7L"

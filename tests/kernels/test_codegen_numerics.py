@@ -115,18 +115,18 @@ def double(library: ctypes.CDLL, function: str, count: int) -> None:
 
 
 @pytest.mark.parametrize("function", LIMITS)
-def test_single_precision(library: ctypes.CDLL, function: str) -> None:
+def test_functions_of_float32_are_accurate(library: ctypes.CDLL, function: str) -> None:
     single(library, function, 8209)  # every exponent and sign 1000 times
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("function", LIMITS)
-def test_every_float(library: ctypes.CDLL, function: str) -> None:
+def test_functions_are_accurate_at_every_float32(library: ctypes.CDLL, function: str) -> None:
     single(library, function, 1)
 
 
 @pytest.mark.parametrize("function", LIMITS)
-def test_double_precision(library: ctypes.CDLL, function: str) -> None:
+def test_functions_of_float64_are_accurate(library: ctypes.CDLL, function: str) -> None:
     double(library, function, 32)
 
 
@@ -214,7 +214,7 @@ SPECIAL = [
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.variant)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_powers(target: Target, dtype: str) -> None:
+def test_powers_are_accurate(target: Target, dtype: str) -> None:
     """Every pair of special values as C has it (NumPy's power is C's), and random pairs within a unit."""
     export = '#define EXPORT extern "C" __attribute__((visibility("default")))\n'
     library = ctypes.CDLL(BACKEND.build([prelude(target), export, _POW], target).path)

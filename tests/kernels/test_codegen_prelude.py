@@ -215,7 +215,7 @@ def test_tf32_rounds_as_the_interpreter_says(library: ctypes.CDLL, which: str) -
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_double_precision(library: ctypes.CDLL, function: str) -> None:
+def test_the_preludes_functions_of_float64_are_accurate(library: ctypes.CDLL, function: str) -> None:
     x = np.concatenate([np.linspace(-30, 30, 2001), [0, -0.0, np.inf, -np.inf, np.nan, 1e-310, 1e300, 2.5, -2.5]])
     with np.errstate(all="ignore"):
         exact = FUNCTIONS[function](x)
@@ -378,7 +378,7 @@ def test_the_text_depends_on_the_vector_width_only() -> None:
         assert "#include" not in text
 
 
-def test_it_compiles_without_warnings() -> None:
+def test_the_prelude_compiles_without_warnings() -> None:
     # gcc 12 also warns of >> as C++11 reads it, whatever the standard asked for.
     strict = "".join(
         f"#pragma GCC diagnostic {w}\n" for w in ('error "-Wall"', 'error "-Wextra"', 'ignored "-Wc++11-compat"')

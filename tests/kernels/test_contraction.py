@@ -44,7 +44,7 @@ def two(body: Callable[[te.Expr, te.Expr], te.Expr], reduce: Callable[..., te.Re
 # ------------------------------------------------------------------ matching
 
 
-def test_matmul_axes() -> None:
+def test_axes_of_a_matmul_are_found() -> None:
     c = found(program("matmul", m=4, n=5, k=6))
     assert (c.m.axes, c.n.axes, c.k.axes, c.batch.axes) == (("i0",), ("i1",), ("r0",), ())
     assert (c.a.tensor, c.b.tensor, c.out_strides["i0"]) == ("x0", "x1", 5)
@@ -62,7 +62,7 @@ def test_batch_is_outer() -> None:
     assert (c.batch.axes, c.m.axes, c.n.axes) == (("i0",), ("i1",), ("i2",))
 
 
-def test_convolution_axes() -> None:
+def test_axes_of_a_convolution_are_found() -> None:
     c = found(program("conv2d", n=2, ci=3, h=9, w=9, co=4, kh=3, kw=3, padding=1))
     # Output n, co, ho, wo: pixels fuse into N, channels are M; images do not fuse with pixels.
     assert (c.batch.axes, c.m.axes, c.n.axes) == (("i0",), ("i1",), ("i2", "i3"))
@@ -142,7 +142,7 @@ def refused() -> dict[str, Program]:
 
 
 @pytest.mark.parametrize("name", list(refused()))
-def test_refused(name: str) -> None:
+def test_programs_that_are_no_contraction_are_refused(name: str) -> None:
     assert not TEMPLATE.matches(task(refused()[name]))
 
 

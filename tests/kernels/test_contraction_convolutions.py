@@ -378,7 +378,9 @@ def test_every_way_everywhere(case: str, variant: str, threads: int) -> None:
     co=st.integers(2, 20), k=st.integers(1, 3), stride=st.integers(1, 3), pad=st.integers(0, 2),
     dilation=st.integers(1, 2), groups=st.integers(1, 2), seed=st.integers(0, 99),
 )  # fmt: skip
-def test_any_convolution(seed: int, groups: int, pad: int, k: int, dilation: int, **params: Any) -> None:
+def test_any_schedule_of_any_convolution_is_right(
+    seed: int, groups: int, pad: int, k: int, dilation: int, **params: Any
+) -> None:
     if dilation * (k - 1) + 1 > min(params["size"]) + 2 * pad:
         return
     params["ci"] *= groups

@@ -131,7 +131,7 @@ def verify(task: Task, program: Program, schedules: list[Any], inputs: list[Any]
 
 @pytest.mark.sampled
 @pytest.mark.parametrize("case", list(CASES))
-def test_widest_vectors(case: str) -> None:
+def test_contractions_are_right_with_the_widest_vectors(case: str) -> None:
     run(CASES[case], TARGETS[VARIANTS[0], 1], 0, 1)
 
 
@@ -148,14 +148,14 @@ def test_what_remains_of_an_unrolled_sum_is_added(channels: int) -> None:
 
 
 @pytest.mark.parametrize("case", ["plain", "deep", "transposed b", "batch", "conv padded", "chebyshev"])
-def test_threads(case: str) -> None:
+def test_contractions_are_right_with_several_threads(case: str) -> None:
     run(CASES[case], TARGETS[VARIANTS[0], 3], 1, 2)
 
 
 @pytest.mark.sampled
 @pytest.mark.parametrize("variant", VARIANTS[1:])
 @pytest.mark.parametrize("case", ["plain", "row", "transposed b", "float64", "conv strided", "squared distance"])
-def test_narrower_vectors(case: str, variant: str) -> None:
+def test_contractions_are_right_with_narrower_vectors(case: str, variant: str) -> None:
     run(CASES[case], TARGETS[variant, 1], 1, 3)
 
 
@@ -204,7 +204,9 @@ def test_nan_and_infinity_reach_the_output_elements_that_they_belong_to(case: st
     trans_a=st.booleans(), trans_b=st.booleans(), bias=st.booleans(), residual=st.booleans(),
     activation=st.sampled_from(["none", "relu", "gelu_tanh"]), seed=st.integers(0, 99), threads=st.sampled_from([1, 3]),
 )  # fmt: skip
-def test_any_matmul(m: int, n: int, k: int, seed: int, threads: int, **attributes: Any) -> None:
+def test_any_schedule_of_any_matmul_is_right(
+    m: int, n: int, k: int, seed: int, threads: int, **attributes: Any
+) -> None:
     program = matmul(m=m, n=n, k=k, **attributes)
     target = TARGETS[VARIANTS[0], threads]
     if TEMPLATE.matches(task_of(program, target)):
@@ -219,7 +221,7 @@ def test_any_matmul(m: int, n: int, k: int, seed: int, threads: int, **attribute
     kh=st.integers(1, 3), kw=st.integers(1, 3), stride=st.integers(1, 3), padding=st.integers(0, 2),
     seed=st.integers(0, 99),
 )  # fmt: skip
-def test_any_convolution(seed: int, **params: int) -> None:
+def test_any_schedule_of_any_convolution_is_right(seed: int, **params: int) -> None:
     program = conv(**params)
     target = TARGETS[VARIANTS[0], 1]
     if TEMPLATE.matches(task_of(program, target)):

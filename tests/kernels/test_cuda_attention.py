@@ -74,7 +74,7 @@ class TestRaces(CudaTemplateContract):
 
 
 @pytest.mark.parametrize("name", [*PROGRAMS, *HALVES])
-def test_matches(name: str) -> None:
+def test_programs_of_attention_match(name: str) -> None:
     found = match({**PROGRAMS, **HALVES}[name]())
     assert found is not None
     assert found.tensor_cores == (name in HALVES)
@@ -91,7 +91,7 @@ def test_matches(name: str) -> None:
         ({"score_mod": "score - 0.1*abs(q - k)"}, False),
     ],
 )
-def test_the_operator(params: dict[str, object], cores: bool) -> None:
+def test_the_operator_matches_with_its_parameters(params: dict[str, object], cores: bool) -> None:
     sizes = {"b": 2, "h": 4, "lq": 20, "lk": 24, "d": 32}
     task = Task(get_operator("attention").workload(**{**sizes, **params}), SM80)
     assert templates_for(task)[0] is TEMPLATE

@@ -44,7 +44,7 @@ class TestThoroughly(CudaTemplateContract):
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_both_templates_match(name: str) -> None:
+def test_both_templates_match_convolutions(name: str) -> None:
     task = task_of(FORMS[name](), target("sm_80"))
     assert get_template("cuda_simt").matches(task)
     assert get_template("cuda_mma").matches(task) == (name not in FLOAT32)

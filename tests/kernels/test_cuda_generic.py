@@ -52,13 +52,13 @@ class TestContractRaces(CudaTemplateContract):
     sanitize = ("thread",)
 
 
-def test_it_is_the_last_resort() -> None:
+def test_cuda_generic_is_the_last_resort() -> None:
     assert "cuda_generic" in FALLBACKS
     assert TEMPLATE.matches(task_of(contractions.aligned(), SM80))
     assert "cuda_generic" not in [t.name for t in templates_for(task_of(contractions.aligned(), SM80))]
 
 
-def test_it_generates_for_cuda_only() -> None:
+def test_the_template_generates_for_cuda_only() -> None:
     assert not TEMPLATE.matches(task_of(programs.softmax(), Target("cpu", "portable", "x86_64", (), 16, 16)))
 
 
@@ -112,7 +112,7 @@ def test_reductions_shared_by_lanes(name: str, lanes: int) -> None:
         check(program, inputs, output)
 
 
-def test_illegal_schedules() -> None:
+def test_illegal_schedules_are_refused() -> None:
     task = task_of(gpu_programs.whole_sum(), SM80)
     space, default = TEMPLATE.space(task), TEMPLATE.default(task).values
     with pytest.raises(IllegalSchedule, match="do not go together"):

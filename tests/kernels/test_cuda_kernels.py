@@ -16,7 +16,7 @@ from tilewright.kernels.templates.cuda.text import Names, declarations, digits, 
 A = axis("i")
 
 
-def test_digits() -> None:
+def test_digits_of_a_fused_index_are_printed() -> None:
     assert digits({"a": 5, "b": 1, "c": 7}, "e") == {
         "a": "int(unsigned(e) / 7u)", "b": "0", "c": "int(unsigned(e) % 7u)",
     }  # fmt: skip
@@ -89,7 +89,7 @@ def test_indices_that_no_int_holds() -> None:
     assert fits({}, (A * 1000,), {"i": 1 << 20}, (4,))
 
 
-def test_element_types() -> None:
+def test_kernels_of_every_element_type_are_right() -> None:
     x = input("x", (4,))
     assert supported(program(compute((4,), lambda i: x[i] * 2.0))[0])
     eight = Program((Tensor("x0", (4,), "float8_e5m2"),), program(compute((4,), lambda i: x[i] * 2.0))[0].stages)

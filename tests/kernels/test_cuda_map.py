@@ -96,14 +96,14 @@ def repeated() -> Program:
 
 
 @pytest.mark.parametrize("program", [repeated(), gpu_programs.softmax(), programs.matmul()])
-def test_refused(program: Program) -> None:
+def test_programs_that_are_not_elementwise_are_refused(program: Program) -> None:
     task = task_of(program, SM80)
     assert not TEMPLATE.matches(task)
     with pytest.raises(IllegalSchedule, match="is not elementwise"):
         TEMPLATE.space(task)
 
 
-def test_it_generates_for_cuda_only() -> None:
+def test_the_template_generates_for_cuda_only() -> None:
     program = gpu_programs.chain()
     assert templates_for(task_of(program, SM80))[0].name == "cuda_map"
     assert not TEMPLATE.matches(task_of(program, Target("cpu", "portable", "x86_64", (), 16, 16)))
@@ -121,7 +121,7 @@ def test_it_generates_for_cuda_only() -> None:
         ({"vector": 8}, "not a value of knob"),
     ],
 )
-def test_illegal_schedules(change: dict[str, int], reason: str) -> None:
+def test_illegal_schedules_are_refused(change: dict[str, int], reason: str) -> None:
     task = task_of(gpu_programs.transposed(), SM80)
     with pytest.raises(IllegalSchedule, match=reason):
         TEMPLATE.space(task).schedule({**TEMPLATE.default(task).values, **change})
@@ -138,7 +138,7 @@ def test_the_tail_is_written_by_itself() -> None:
 # ------------------------------------------------------------------ bank conflicts
 
 
-def test_wavefronts() -> None:
+def test_wavefronts_of_shared_memory_are_counted() -> None:
     assert wavefronts([4 * n for n in range(32)], 4) == 1
     assert wavefronts([128 * n for n in range(32)], 4) == 32
     assert wavefronts([0] * 32, 4) == 1

@@ -115,7 +115,7 @@ def test_neighbours_of_one_scale(axes: tuple[str, ...], extents: tuple[int, ...]
 # ------------------------------------------------------------------ groups
 
 
-def test_matmul() -> None:
+def test_a_matmul_matches_with_its_axes() -> None:
     c = operator("matmul", m=4, n=5, k=6)
     assert axes(c) == ((), ("i0",), ("i1",), ("r0",))
     assert c.is_product
@@ -193,7 +193,7 @@ def refused() -> dict[str, Program]:
 
 
 @pytest.mark.parametrize("name", list(refused()))
-def test_refused(name: str) -> None:
+def test_programs_that_are_no_contraction_are_refused(name: str) -> None:
     assert match(refused()[name]) is None
 
 

@@ -100,7 +100,7 @@ def test_eight_bit_reals_that_something_else_reads_are_no_product() -> None:
 
 
 @pytest.mark.parametrize("name", PRODUCTS)
-def test_products_match(name: str) -> None:
+def test_products_match_the_template(name: str) -> None:
     found = match(PRODUCTS[name]())
     assert found is not None
     assert found.instruction.dtype in OUT
@@ -138,7 +138,9 @@ def _simple(term: Callable[[te.Expr, te.Expr], te.Expr], x: str, y: str) -> Prog
         (lambda a, b: te.cast(a, "float32") - te.cast(b, "float32"), "float16", "float16"),
     ],
 )
-def test_near_misses(term: Callable[[te.Expr, te.Expr], te.Expr], x: str, y: str) -> None:
+def test_programs_that_are_almost_products_do_not_match(
+    term: Callable[[te.Expr, te.Expr], te.Expr], x: str, y: str
+) -> None:
     assert match(_simple(term, x, y)) is None
 
 
@@ -149,7 +151,7 @@ def test_a_padding_other_than_zero_is_no_product() -> None:
     assert match(te.program(bad)[0]) is None
 
 
-def test_it_comes_before_ordinary_units() -> None:
+def test_cuda_mma_comes_before_cuda_simt() -> None:
     task = _matmul(64, 64, 64, "sm_80")
     assert [t.name for t in templates_for(task)][:2] == ["cuda_mma", "cuda_simt"]
     assert default_schedule(task).template == "cuda_mma"

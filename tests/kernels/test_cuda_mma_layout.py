@@ -119,7 +119,7 @@ def _spot(row: int, column: int) -> int:
 
 
 @pytest.mark.parametrize("columns", [8, 16, 32, 64, 128, 256])
-def test_staging_strips(columns: int) -> None:
+def test_staging_strips_are_aligned_and_free_of_conflicts(columns: int) -> None:
     """Every element has its own place, pieces of 16 bytes are aligned, pairs are written without conflicts."""
     row = strip(columns)
     spots = {_spot(r * row, c) for r in range(16) for c in range(columns)}

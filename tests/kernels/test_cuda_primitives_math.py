@@ -68,7 +68,7 @@ def test_functions_are_accurate(built: emulator.EmulatedKernel, function: str) -
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_double_precision(built: emulator.EmulatedKernel, function: str) -> None:
+def test_cuda_functions_of_float64_are_accurate(built: emulator.EmulatedKernel, function: str) -> None:
     x = np.concatenate([np.linspace(-30, 30, 2001), [0, -0.0, np.inf, -np.inf, np.nan, 1e-310, 1e300, 2.5, -2.5]])
     with np.errstate(all="ignore"):
         exact = np.asarray(FUNCTIONS[function](x))
@@ -126,7 +126,7 @@ def test_every_float16_widens(built: emulator.EmulatedKernel) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_powers(dtype: str) -> None:
+def test_cuda_powers_are_accurate(dtype: str) -> None:
     """Every pair of special values as C has it (NumPy's power is C's), and random pairs within a unit."""
     c = _CTYPE[dtype]
     text = f"""#line 1 "kernel"

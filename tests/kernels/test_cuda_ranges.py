@@ -171,7 +171,7 @@ def test_a_kernel_that_was_told_a_size_too_many_is_seen(case: str) -> None:
 
 
 @pytest.mark.parametrize("variant", ["sm_80", "sm_90a"])
-def test_they_compile_as_those_of_one_size(variant: str) -> None:
+def test_kernels_of_ranges_compile_as_kernels_of_one_size(variant: str) -> None:
     """Without warnings, and with no more spilled than where the size is a constant."""
     try:
         nvrtc = find_nvrtc(variant)

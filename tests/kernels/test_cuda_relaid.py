@@ -101,7 +101,7 @@ def test_nothing_else_is_rearranged(program: Callable[[], Program]) -> None:
     assert relaid(program()) is None
 
 
-def test_it_is_the_default_where_vectors_of_channels_are_whole() -> None:
+def test_cuda_relaid_is_the_default_where_vectors_of_channels_are_whole() -> None:
     def task(variant: str = "sm_80", **params: object) -> Task:
         sizes = {
             "n": 2,

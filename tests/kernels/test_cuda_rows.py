@@ -90,7 +90,7 @@ def computed(candidate: Candidate, kernel: EmulatedKernel, program: Program, inp
 # ------------------------------------------------------------------ what it computes
 
 
-def test_refused() -> None:
+def test_programs_that_are_not_row_reductions_are_refused() -> None:
     wide = te.input("x", (2, (1 << 30) - 100), "int8")
     most = te.program(te.compute((2,), lambda i: te.max((1 << 30) - 100, lambda k: wide[i, k])))[0]
     for program, reason in (
@@ -103,13 +103,13 @@ def test_refused() -> None:
             TEMPLATE.space(task)
 
 
-def test_it_generates_for_cuda_only() -> None:
+def test_the_template_generates_for_cuda_only() -> None:
     program = gpu_programs.softmax()
     assert TEMPLATE.matches(task_of(program, SM80))
     assert not TEMPLATE.matches(task_of(program, Target("cpu", "portable", "x86_64", (), 16, 16)))
 
 
-def test_it_comes_first_for_rows() -> None:
+def test_cuda_rows_comes_first_for_rows() -> None:
     for program in (gpu_programs.softmax(), gpu_programs.row_sums(), gpu_programs.variances()):
         task = task_of(program, SM80)
         assert templates_for(task)[0].name == "cuda_rows"
@@ -255,7 +255,7 @@ def test_an_order_that_matters_is_kept_among_lanes() -> None:
         ({"lanes": 1, "threads": 64, "vector": 1, "keep": "none"}, "neighbouring threads lie along rows"),
     ],
 )
-def test_illegal_schedules(change: dict[str, int | str], reason: str) -> None:
+def test_illegal_schedules_are_refused(change: dict[str, int | str], reason: str) -> None:
     task = task_of(gpu_programs.softmax(64, 52), SM80)
     with pytest.raises(IllegalSchedule, match=reason):
         TEMPLATE.space(task).schedule({**TEMPLATE.default(task).values, **change})

@@ -68,7 +68,7 @@ def matmul(variant: str = "sm_90a", **sizes: int) -> Task:
 
 
 @pytest.mark.parametrize("name", ["no", "cpu"])
-def test_it_generates_for_cuda_only(name: str) -> None:
+def test_the_template_generates_for_cuda_only(name: str) -> None:
     task = matmul(m=4, n=4, k=4)
     assert TEMPLATE.matches(task)
     other = task_of(CONTRACTIONS["matmul"](), type(task.target)(name, "", "", (), 16, 16))

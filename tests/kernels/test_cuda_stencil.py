@@ -55,7 +55,7 @@ def matched(program: Program) -> Stencil:
     return found
 
 
-def test_windows() -> None:
+def test_windows_of_programs_are_found() -> None:
     found = {name: matched(f()).windows for name, f in WINDOWS.items()}
     assert found["depthwise"] == (Window("i2", "r1", 1, 1), Window("i3", "r2", 1, 1))
     assert found["depthwise_last"] == (Window("i1", "r0", 2, 1), Window("i2", "r1", 1, 2))
@@ -105,14 +105,14 @@ def test_vectors_lie_along_channels() -> None:
     [contractions.aligned(), programs.conv2d(), contractions.grouped_conv(), gpu_programs.softmax(),
      gpu_programs.row_sums(), gpu_programs.chain()],
 )  # fmt: skip
-def test_refused(program: Program) -> None:
+def test_programs_without_windows_are_refused(program: Program) -> None:
     task = task_of(program, SM80)
     assert not TEMPLATE.matches(task)
     with pytest.raises(IllegalSchedule, match="is not a stencil"):
         TEMPLATE.space(task)
 
 
-def test_it_generates_for_cuda_only() -> None:
+def test_the_template_generates_for_cuda_only() -> None:
     program = gpu_programs.depthwise_last()
     assert templates_for(task_of(program, SM80))[0].name == "cuda_stencil"
     assert not TEMPLATE.matches(task_of(program, Target("cpu", "portable", "x86_64", (), 16, 16)))
@@ -126,7 +126,7 @@ def test_it_generates_for_cuda_only() -> None:
         ({"vector": 2}, "not a value of knob"),
     ],
 )
-def test_illegal_schedules(change: dict[str, int | str], reason: str) -> None:
+def test_illegal_schedules_are_refused(change: dict[str, int | str], reason: str) -> None:
     task = task_of(gpu_programs.depthwise(), SM80)
     with pytest.raises(IllegalSchedule, match=reason):
         TEMPLATE.space(task).schedule({**TEMPLATE.default(task).values, **change})

@@ -550,7 +550,7 @@ def test_mistakes_are_noticed(kind: str, what: str) -> None:
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_it_is_hoppers_alone_and_its_default(variant: str) -> None:
+def test_cuda_wgmma_is_for_hopper_alone_and_its_default(variant: str) -> None:
     task = Task(get_operator("matmul").workload(m=256, n=256, k=256, dtype="bfloat16"), cuda_target(variant))
     names = [t.name for t in templates_for(task)]
     assert ("cuda_wgmma" in names) == (variant == "sm_90a")

@@ -228,7 +228,7 @@ def _task(**more: object) -> Task:
     return Task(get_operator("conv2d").workload(**{**sizes, **more}), cuda_target("sm_90a"))
 
 
-def test_it_is_the_default_where_channels_fill_copies() -> None:
+def test_the_window_form_is_the_default_where_channels_fill_copies() -> None:
     assert default_schedule(_task(layout="NHWC")).template == "cuda_wgmma"
     assert default_schedule(_task(layout="NHWC", ci=24)).template == "cuda_mma"
     relaid = default_schedule(_task())
@@ -243,7 +243,7 @@ def test_blocks_of_few_windows_stand_alone() -> None:
     assert [v for k, v in schedule.values.items() if k.startswith("p2.") and k.endswith("CLUSTER")] == ["1x1"]
 
 
-def test_its_estimate_is_below_that_of_single_copies() -> None:
+def test_the_window_forms_estimate_is_below_that_of_single_copies() -> None:
     task = _task(layout="NHWC")
     times = []
     for template, seconds in ((CUDA_WGMMA, by_groups), (CUDA_MMA, by_warps)):

@@ -296,7 +296,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("variant", list(KINDS))
-def test_kinds(variant: str) -> None:
+def test_each_variant_has_its_dot_instructions(variant: str) -> None:
     target = parse_target(f"cpu:{variant}", allow_foreign=True)
     programs = [PROGRAMS[k]() for k in ("bf16", "f16", "int8", "u8s8", "u8u8", "shifted_bytes")]
     found = [match(p) for p in programs]

@@ -27,7 +27,7 @@ T = Tensor("x", (6, 20), "float32")
         ((A // 2, (A % 2) * 10 + J), 0, {"i": 10, "j": 1}),
     ],
 )
-def test_positions(index: tuple[Expr, Expr], const: int, steps: dict[str, int]) -> None:
+def test_positions_of_reads_are_linear_forms(index: tuple[Expr, Expr], const: int, steps: dict[str, int]) -> None:
     found = position(load("x", "float32", index), T)
     assert found.const == const
     assert not found.rest

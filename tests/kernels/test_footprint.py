@@ -315,7 +315,7 @@ def test_parallel_tasks_and_threads() -> None:
     assert f["depth.parallel"] == 1
 
 
-def test_staged_copies() -> None:
+def test_footprints_of_staged_copies_are_counted() -> None:
     base = tiled(64, 64, 64, 16, 64)
     staged = Staged("a", 2, Layout.row_major(16, 64), "l2")
     f = footprint([LoopNest(base.name, base.axes, base.loops, base.accesses, (staged,))], PORTABLE)

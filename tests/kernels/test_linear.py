@@ -102,7 +102,7 @@ def test_a_step_is_what_a_step_adds(e: Expr, by: int) -> None:
         ((A - A + 3) * J, 0, {"j": 3}),
     ],
 )
-def test_forms(e: Expr, const: int, coef: dict[str, int]) -> None:
+def test_expressions_have_linear_forms(e: Expr, const: int, coef: dict[str, int]) -> None:
     assert linearise(e) == Linear(const, coef)
 
 

@@ -118,7 +118,7 @@ def test_capsules_multiply_matrices() -> None:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(40))
-def test_against_torch(seed: int) -> None:
+def test_convolutions_agree_with_pytorch(seed: int) -> None:
     torch = pytest.importorskip("torch")
     rng = chance.Random(seed)
     spatial = rng.choice((1, 2, 3))
@@ -243,7 +243,7 @@ def test_a_layer_is_the_composition_of_its_parts() -> None:
     np.testing.assert_allclose(evaluate(Program.loads(whole.program), inputs), expected, rtol=1e-6)
 
 
-def test_constant_weights() -> None:
+def test_constant_weights_are_marked() -> None:
     op = get_operator("conv_transpose2d")
     workload = op.workload(**op.example, constant="weight")
     assert [s.constant for s in workload.inputs] == [False, True]

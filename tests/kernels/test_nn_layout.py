@@ -61,11 +61,13 @@ RESULTS: list[tuple[str, Callable[..., te.TensorRef], Callable[[], Array]]] = [
 
 
 @pytest.mark.parametrize(("make", "want"), [r[1:] for r in RESULTS], ids=[r[0] for r in RESULTS])
-def test_values(make: Callable[..., te.TensorRef], want: Callable[[], Array]) -> None:
+def test_functions_of_layout_compute_what_numpy_computes(
+    make: Callable[..., te.TensorRef], want: Callable[[], Array]
+) -> None:
     np.testing.assert_allclose(computed(make, V), want(), rtol=1e-12, atol=1e-14)
 
 
-def test_several_inputs() -> None:
+def test_functions_of_several_inputs_compute_what_numpy_computes() -> None:
     got = computed(lambda a, b: nn.cat([a, b, a], 1), V, U)
     np.testing.assert_array_equal(got, np.concatenate([V, U, V], 1))
     weight, bias = V[0, :, 0].copy(), V[1, :, 1].copy()

@@ -69,7 +69,7 @@ def test_nothing_to_guard_leaves_no_condition() -> None:
     assert program.stages[0].monoid.name == "max"
 
 
-def test_special_values() -> None:
+def test_pooling_keeps_special_values() -> None:
     x = np.full((1, 1, 5), -np.inf)
     x[0, 0, 4] = np.nan
     got = run(lambda x: nn.max_pool1d(x, 3, 1, 1), x)
@@ -218,7 +218,7 @@ def test_batch_norm_of_vectors_that_do_not_conform() -> None:
         (nn.tanh, np.tanh),
     ],
 )  # fmt: skip
-def test_activations(fn: Any, meaning: Any) -> None:
+def test_activations_compute_what_numpy_computes(fn: Any, meaning: Any) -> None:
     x = random(3, 50)
     np.testing.assert_allclose(run(fn, x), meaning(x), rtol=1e-11, atol=1e-14)
     assert np.isnan(run(fn, np.array([np.nan]))).all()

@@ -269,7 +269,7 @@ def test_an_operator_can_be_part_of_another():
     np.testing.assert_allclose(got, (a @ b.T) * scale[:, None], rtol=1e-12)
 
 
-def test_find_numpy():
+def test_the_numpy_implementation_of_an_operator_is_found():
     workload = get_operator("matmul").workload(m=3, n=4, k=5, trans_b=True)
     run = find_numpy(workload)
     a, b = np.ones((3, 5), np.float32), np.ones((4, 5), np.float32)

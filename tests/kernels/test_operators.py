@@ -53,7 +53,7 @@ def test_matmul_with_everything():
         ("silu", lambda x: x * scipy.special.expit(x)),
     ],
 )
-def test_activations(activation, meaning):
+def test_operators_take_activations(activation, meaning):
     value, (a, b) = _value("matmul", m=9, n=8, k=4, activation=activation)
     np.testing.assert_allclose(value, meaning(a @ b), rtol=1e-11, atol=1e-13)
 

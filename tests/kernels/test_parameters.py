@@ -50,7 +50,7 @@ class TestRolled(OperatorContract):
      ((2, 2), 2), ("3,3,3", 3), ((), ""), ("", ""), ("-1,0", "-1,0"), (np.int64(4), 4), ((5,), 5), ("2,", 2),
      (2.0, 2), (None, None), (True, None), ("a,b", None), ((1.5, 2), None), ("1.5", None), ((True, 1), None)],
 )  # fmt: skip
-def test_one_number_or_several(given: object, stored: object) -> None:
+def test_a_parameter_takes_one_number_or_several(given: object, stored: object) -> None:
     assert convert(given, Kind.INTS) == stored
     assert type(convert(given, Kind.INTS)) is type(stored)
 
@@ -59,7 +59,7 @@ def test_one_number_or_several(given: object, stored: object) -> None:
     ("given", "stored"),
     [("32,8192", "32,8192"), ((8, 8), "8,8"), (7, "7"), ("[3, 4]", "3,4"), ((), ""), ("x", None), (1.5, None)],
 )
-def test_shapes(given: object, stored: object) -> None:
+def test_shapes_are_converted(given: object, stored: object) -> None:
     assert convert(given, Kind.SHAPE) == stored
 
 
@@ -94,7 +94,7 @@ def test_shapes_have_no_empty_axes(shape: object) -> None:
         rolled.workload(shape=shape, times=1)
 
 
-def test_defaults() -> None:
+def test_defaults_are_stored() -> None:
     @operator
     def f(m: int, *, window: te.Ints = (), size: te.Shape = (2, 3), pair: te.Ints = (4, 5)) -> te.TensorRef:
         assert (window, size, pair) == ((), (2, 3), (4, 5))

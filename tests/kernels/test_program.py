@@ -23,7 +23,7 @@ def dense(m: int = 4, n: int = 5, k: int = 6) -> Program:
     return te.program(te.compute((m, n), lambda i, j: te.maximum(d[i, j] + c[j], 0.0)))[0]
 
 
-def test_round_trip():
+def test_a_program_is_read_back_from_json():
     p = dense()
     text = p.dumps()
     again = Program.loads(text)
@@ -35,7 +35,7 @@ def test_round_trip():
     assert set(again.tensors) == {"x0", "x1", "x2", "s0", "s1"}
 
 
-def test_operations():
+def test_operations_of_a_program_are_counted():
     p = dense()
     assert flops_per_point(p.stages[0]) == 2
     assert flops_per_point(p.stages[1]) == 2
@@ -50,7 +50,7 @@ def test_operations():
     assert flops_per_point(argmax.stages[0]) == 1  # at least one a point
 
 
-def test_stage_geometry():
+def test_a_stage_knows_its_axes_and_ranges():
     stage = dense().stages[0]
     assert stage.axes == ("i0", "i1")
     assert stage.reduce_axes == ("r0",)
@@ -60,7 +60,7 @@ def test_stage_geometry():
     assert Stage.from_json(stage.to_json()).to_json() == stage.to_json()
 
 
-def test_strides():
+def test_strides_of_a_tensor_are_row_major():
     assert strides_of((2, 3, 4)) == (12, 4, 1)
     assert strides_of(()) == ()
     assert Tensor("x", (), "float32").size == 1

@@ -92,7 +92,7 @@ def test_bfloat16_is_read_from_its_bits():
 
 
 @pytest.mark.parametrize("name", ["sum", "prod", "max", "min"])
-def test_simple_reductions(name):
+def test_the_reference_computes_simple_reductions(name):
     a = normal(5, 6, 7)
     x = tensor("a", a)
     out = te.compute((6,), lambda i: getattr(te, name)((5, 7), lambda r, s: x[r, i, s] + 1.0))
@@ -146,7 +146,7 @@ def welford() -> Monoid:
 
 
 @pytest.mark.parametrize("n", [1, 2, 17, 1000])
-def test_welford_variance(n):
+def test_the_reference_computes_variances_by_welford(n):
     a = normal(3, n) * 1e-3 + 1e4
     x = tensor("a", a)
     out = te.compute((3,), lambda i: te.reduce(welford(), n, lambda r: (1.0, x[i, r], 0.0)))
@@ -162,7 +162,7 @@ def online_softmax() -> Monoid:
     return te.monoid("online_softmax", (-math.inf, 0.0), combine, lambda top, s: top + te.log(s), dtype="float64")
 
 
-def test_online_softmax():
+def test_the_reference_computes_online_softmax():
     a = normal(4, 130) * 300
     x = tensor("a", a)
     total = te.compute((4,), lambda i: te.reduce(online_softmax(), 130, lambda r: (x[i, r], 1.0)))
@@ -197,7 +197,7 @@ def test_a_monoid_is_judged_by_what_it_combines():
 # --------------------------------------------------------------------------- indices and predicates
 
 
-def test_pooling():
+def test_the_reference_computes_pooling():
     a = normal(2, 3, 8, 9)
     x = tensor("a", a)
 
@@ -322,7 +322,7 @@ def test_a_read_outside_raises():
     np.testing.assert_array_equal(evaluate(program, [a]), [*a[1:], 0.0])
 
 
-def test_scalars():
+def test_the_reference_reads_scalars():
     a = normal(4)
     x, eps = tensor("a", a), te.scalar("eps", "float64")
     out = te.compute((4,), lambda i: x[i] + eps[()])
@@ -349,14 +349,14 @@ FUNCTIONS: Mapping[str, tuple[Callable[[Any], Any], np.ndarray]] = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_functions(name):
+def test_the_reference_computes_functions(name):
     meaning, at = FUNCTIONS[name]
     x = tensor("x", at)
     got = run(te.compute(at.shape, lambda i: getattr(te, name)(x[i])), at)
     np.testing.assert_allclose(got, [meaning(v) for v in at], rtol=2e-15, atol=0)
 
 
-def test_powers():
+def test_the_reference_computes_powers():
     a, b = np.repeat(np.linspace(0.1, 9, 12), 12), np.tile(np.linspace(-3, 3, 12), 12)
     x, y = tensor("x", a), tensor("y", b)
     got = run(te.compute(a.shape, lambda i: te.pow(x[i], y[i]) + 2 ** y[i] + x[i] ** -2), a, b)
@@ -390,7 +390,7 @@ def test_erf_is_accurate_everywhere():
     assert np.signbit(odd[4])
 
 
-def test_casts():
+def test_the_reference_converts_types():
     a = np.array([2.7, -2.7, 300.2, -1.0])
     x = tensor("a", a)
     whole = run(te.compute((4,), lambda i: te.cast(x[i], "int32")), a)

@@ -58,14 +58,14 @@ def _others() -> dict[str, Program]:
 
 
 @pytest.mark.parametrize("name", MEMBERS)
-def test_members(name: str) -> None:
+def test_row_reductions_are_matched(name: str) -> None:
     found = matched(MEMBERS[name]())
     assert {s.kind for s in found.stages} <= {"scalar", "reduction", "element"}
     assert found.result.name == found.program.output.name
 
 
 @pytest.mark.parametrize("name", _others())
-def test_other_programs(name: str) -> None:
+def test_other_programs_are_no_row_reductions(name: str) -> None:
     assert row_reduction(_others()[name]) is None
 
 

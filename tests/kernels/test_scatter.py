@@ -80,7 +80,7 @@ def test_counts_are_whole_numbers() -> None:
 
 
 @pytest.mark.parametrize("dim", [0, -1])
-def test_index_add(dim: int) -> None:
+def test_index_add_adds_rows_that_an_index_names(dim: int) -> None:
     base, index, source = R.normal(size=(5, 6)), R.integers(0, 5, 9), R.normal(size=(9, 6) if dim == 0 else (5, 9))
     given = [
         (te.input("input", base.shape, "float64"), base),

@@ -53,7 +53,7 @@ def test_the_order_of_results_is_part_of_the_identity() -> None:
     assert a.results == b.results == ("s0", "s1")  # stages are numbered as they are returned
 
 
-def test_each_alone_computes_what_the_interpreter_says() -> None:
+def test_each_result_alone_computes_what_the_interpreter_says() -> None:
     program = standardised()
     (x,) = random_arrays(program)
     y, mean, at = (evaluate(one, [x]) for one in program.of_each())

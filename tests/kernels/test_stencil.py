@@ -125,7 +125,7 @@ def test_no_block_lies_along_an_axis_that_shares_a_condition() -> None:
         assert {dict(s.values)["block"] for s in STENCIL.space(task)} == {"none"}
 
 
-def test_it_comes_before_the_contraction_template() -> None:
+def test_cpu_stencil_comes_before_the_contraction_template() -> None:
     task = task_of(window("NCHW", 1, 4, (8, 8), (3, 3)), PORTABLE)
     assert templates_for(task)[0].name == "cpu_stencil"
 

@@ -186,7 +186,7 @@ def _float_index() -> te.TensorRef:
         (lambda: te.monoid("m", (0.0,), lambda a, b: a[0], dtype=("float32", "int32")), "2 dtypes"),
     ],
 )
-def test_refusals(define, says):
+def test_malformed_definitions_are_refused(define, says):
     with pytest.raises(OperatorError) as caught:
         te.program(define())
     assert says in str(caught.value)

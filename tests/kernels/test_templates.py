@@ -52,7 +52,7 @@ def test_names_are_the_templates_own() -> None:
     assert len(TEMPLATES) == len(list(TEMPLATES))
 
 
-def test_those_that_generate_for_a_kind_of_target_are_found_by_name() -> None:
+def test_templates_of_a_kind_of_target_are_found_by_name() -> None:
     for kind in ("cpu", "cuda", "opencl", "unknown"):
         assert generating(kind) == tuple(t for t in TEMPLATES.values() if kind in t.kinds)
     assert set(generating("cpu", "cuda")) == set(TEMPLATES.values())

@@ -43,7 +43,7 @@ NAMES = {"BM": 32, "BN": 48, "TM": 4, "m": 100, "n": 7, "KIND": "wide", "SCALE":
         ("(TM | 3) ^ 1", 6),
     ],
 )
-def test_values(text: str, value: Any) -> None:
+def test_expressions_of_users_have_their_values(text: str, value: Any) -> None:
     assert parse(text, "constraint", NAMES).value(NAMES) == value
 
 

@@ -98,7 +98,7 @@ def test_knobs_from_a_command_line(text: str, values: tuple[Any, ...]) -> None:
 
 
 @pytest.mark.parametrize("text", ["BM", "BM=", "BM=1,,2", "=3,"])
-def test_malformed_knobs(text: str) -> None:
+def test_malformed_knobs_are_refused(text: str) -> None:
     with pytest.raises(UsageError):
         parse_knob(text)
 

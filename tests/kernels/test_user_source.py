@@ -40,7 +40,7 @@ def test_functions_are_found_where_they_are_defined() -> None:
     assert FILE[found["f"].start :].startswith('extern "C" __attribute__')
 
 
-def test_parameters() -> None:
+def test_parameters_of_a_users_source_are_read() -> None:
     found = source.parameters(source.find(FILE, "f", "x.cpp"), "x.cpp")
     assert found == (
         Parameter("a", "float", True, True),

@@ -141,7 +141,7 @@ def test_the_direct_sum_is_the_default_and_both_are_searched() -> None:
     assert [t.name for t in templates_for(task(convolution()))] == ["cpu_contraction", "cpu_winograd"]
 
 
-def test_it_takes_no_segment_of_a_partition() -> None:
+def test_cpu_winograd_takes_no_segment_of_a_partition() -> None:
     """Its roundings would be of one segment, and what is checked is the whole."""
     from tilewright.kernels.templates.partition.segments import EXCLUDED
 
@@ -163,7 +163,7 @@ class TestWinograd(TemplateContract):
     pad=st.integers(0, 2), constant=st.booleans(), follow=st.sampled_from(["", "bias relu", "residual"]),
     threads=st.integers(1, 3), seed=st.integers(0, 99),
 )  # fmt: skip
-def test_any_convolution(seed: int, threads: int, **params: Any) -> None:
+def test_any_schedule_of_any_convolution_is_right(seed: int, threads: int, **params: Any) -> None:
     p = convolution(**params)
     t = task(p, threads)
     if not TEMPLATE.matches(t):

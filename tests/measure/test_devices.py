@@ -69,7 +69,7 @@ def test_names_that_are_none() -> None:
         describe("auto", "cpu", threads=4096)
 
 
-def test_the_emulator() -> None:
+def test_the_emulator_is_a_device() -> None:
     d = describe("emulator", "cuda:sm_80")
     assert (d.device, d.model, d.device_class, d.cores) == ("emulator:0", "emulator", "emulator-sm-80", 0)
     assert find("emulator").emulated

@@ -396,7 +396,7 @@ def test_launch_arguments_reach_the_kernel(shared: LocalRunner, gpu_task: Task, 
     assert many.seconds > 2 * few.seconds
 
 
-def test_duel(shared: LocalRunner, gpu_task: Task, make: Make) -> None:
+def test_a_paired_comparison_finds_the_faster_kernel(shared: LocalRunner, gpu_task: Task, make: Make) -> None:
     d = shared.compare(gpu_task, make("good"), make("slow"))
     assert d.challenger_wins
     assert len(d.ratios) == len(d.itself) == 8

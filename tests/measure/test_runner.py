@@ -224,7 +224,7 @@ def test_a_missing_symbol_is_a_launch_failure(shared: LocalRunner, task: Task, m
     assert "tw_absent" in outcome.message
 
 
-def test_verify(shared: LocalRunner, task: Task, make: Make) -> None:
+def test_a_stored_kernel_is_verified_anew(shared: LocalRunner, task: Task, make: Make) -> None:
     assert shared.verify(task, make("good")) is None
     wrong = shared.verify(task, make("wrong"))
     assert wrong is not None
@@ -234,7 +234,7 @@ def test_verify(shared: LocalRunner, task: Task, make: Make) -> None:
     assert crash.kind is FailureKind.CRASH
 
 
-def test_duel(shared: LocalRunner, task: Task, make: Make) -> None:
+def test_a_paired_comparison_finds_the_faster_kernel(shared: LocalRunner, task: Task, make: Make) -> None:
     won = shared.compare(task, make("good"), make("slow"))
     assert won.challenger_wins
     assert won.high < 0.5
@@ -255,7 +255,7 @@ def test_another_task_in_the_same_child(shared: LocalRunner, target: Target, tas
     assert pid is None or shared.child_pid == pid
 
 
-def test_cold_operands(device: Device, target: Target, task: Task, make: Make) -> None:
+def test_operands_of_cold_calls_lie_in_memory(device: Device, target: Target, task: Task, make: Make) -> None:
     small = replace(target, l3_bytes=1 << 20)
     with LocalRunner(device, small, cache_state="cold", references="") as runner:
         (outcome,) = runner.run(task, [make("good")])

@@ -211,7 +211,7 @@ def test_too_few_values_bound_nothing() -> None:
     assert median_interval([1.0, 1.1, 0.9]) == (0.0, math.inf)
 
 
-def test_spread() -> None:
+def test_the_spread_of_samples_is_robust() -> None:
     assert spread([5.0]) == 0.0
     assert spread([1.0] * 9) == 0.0
     assert spread([1, 2, 3, 4, 5]) == pytest.approx(2 / 3)

@@ -47,7 +47,7 @@ def gone(pid: int, seconds: float = 60.0) -> bool:
     return False
 
 
-def test_it_starts_in_its_own_group_and_ignores_interrupts() -> None:
+def test_a_worker_starts_in_its_own_group_and_ignores_interrupts() -> None:
     child = Child(SETTINGS)
     try:
         assert os.getpgid(child.pid) == child.pid
@@ -60,14 +60,14 @@ def test_it_starts_in_its_own_group_and_ignores_interrupts() -> None:
     assert gone(child.pid)
 
 
-def test_it_ends_when_the_socket_closes() -> None:
+def test_a_worker_ends_when_the_socket_closes() -> None:
     child = Child(SETTINGS)
     child.channel.close()
     assert child.process.wait(20) == 0
     child.close()
 
 
-def test_its_death_is_described() -> None:
+def test_a_workers_death_is_described() -> None:
     child = Child(SETTINGS)
     os.kill(child.pid, signal.SIGABRT)
     child.process.wait(20)
@@ -78,7 +78,7 @@ def test_its_death_is_described() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity here")
-def test_it_pins_itself() -> None:
+def test_a_worker_pins_itself() -> None:
     core = min(os.sched_getaffinity(0))
     child = Child({**SETTINGS, "cores": [core]})
     try:
@@ -88,7 +88,7 @@ def test_it_pins_itself() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits are read from /proc")
-def test_its_memory_is_limited() -> None:
+def test_a_workers_memory_is_limited() -> None:
     child = Child({**SETTINGS, "memory": 1 << 30})
     try:
         limits = Path(f"/proc/{child.pid}/limits").read_text()
@@ -102,7 +102,7 @@ def test_its_memory_is_limited() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is limited on Linux")
-def test_its_limit_counts_arrays_and_not_their_guards() -> None:
+def test_a_workers_limit_counts_arrays_and_not_their_guards() -> None:
     code = """
 from tilewright.measure.worker import limit_resources
 from tilewright.verifying.buffers import GUARD, GuardedArray

@@ -214,7 +214,7 @@ def test_inputs_are_drawn_by_what_the_model_does_with_them() -> None:
     assert made["eight"].min() < -100
 
 
-def test_each_input_may_come_from_a_file_of_its_own(tmp_path: Path, capsys: Any) -> None:
+def test_each_input_may_come_from_a_separate_file(tmp_path: Path, capsys: Any) -> None:
     file = tmp_path / "m.onnx"
     nodes = [node("Add", ["x", "z"], ["y"])]
     onnx.save(model(nodes, [value("x", 1, [2, 3]), value("z", 1, [2, 3])], [value("y", 1, [2, 3])]), str(file))

@@ -140,7 +140,7 @@ def test_sizes_that_are_no_numbers_are_always_looked_at(maker: Maker, tmp_path: 
     assert [e.params["m"] for e in store.entries("matmul", params={"m": 9, "n": 4, "k": 4})] == ["1..4096"]
 
 
-def test_pinned(bundle: Path, filled_database: Path, tmp_path: Path) -> None:
+def test_a_lock_pins_the_kernels_of_a_bundle(bundle: Path, filled_database: Path, tmp_path: Path) -> None:
     from tilewright.cli.app import run
 
     assert run(["lock", "--db", str(filled_database), "-o", str(tmp_path / "all.lock")]) == 0

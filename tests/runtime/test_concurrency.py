@@ -163,7 +163,7 @@ def run_child(work: Callable[[], None], seconds: float = 120) -> int:
     pytest.fail("the child hung")
 
 
-def test_prefork(pooled: Library) -> None:
+def test_a_library_serves_workers_forked_from_a_parent_with_threads(pooled: Library) -> None:
     """Workers forked from a parent that has used its threads already."""
     plan = pooled.plan("matmul", m=16, n=8, k=4)
     a, b = random(16, 4), random(4, 8)
@@ -263,7 +263,7 @@ if sys.argv[2] == "closed":
 
 
 @pytest.mark.parametrize("how", ["plain", "daemon", "closed"])
-def test_interpreter_exit(pooled: Library, how: str) -> None:
+def test_an_interpreter_ends_while_threads_call(pooled: Library, how: str) -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", AT_EXIT, pooled.path, how],
         capture_output=True, text=True, timeout=60, check=False,

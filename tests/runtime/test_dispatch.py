@@ -221,7 +221,7 @@ def test_operators_without_a_kernel(library: Library) -> None:
     assert counted(library, "fallback", "untuned") == 5
 
 
-def test_users_operators(library: Library) -> None:
+def test_operators_of_users_are_served(library: Library) -> None:
     x, y = random(4, 5), random(3, 5, seed=1)
     want = ((x[:, None] - y[None]) ** 2).sum(-1)
     out = np.empty((4, 3), np.float32)

@@ -124,7 +124,9 @@ def test_rows_that_choose_their_matrix(
 # --------------------------------------------------------------------------- several outputs
 
 
-def test_several_outputs(tmp_path: Path, emulators_cache: ArtifactCache, driver: OneContext, device: Watched) -> None:
+def test_a_plan_of_several_outputs_fills_each(
+    tmp_path: Path, emulators_cache: ArtifactCache, driver: OneContext, device: Watched
+) -> None:
     workload = get_operator("var_mean").workload(shape="9,40", dim=1)
     store(tmp_path / "t.db", emulators_cache, workload, "cuda_partition")
     with tilewright.Library(tmp_path / "t.db", watch=False) as library:
@@ -464,7 +466,9 @@ def cupy(device: Watched, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     return made
 
 
-def test_cupys_arrays(call: Call, cupy: SimpleNamespace, library: tilewright.Library, device: Watched) -> None:
+def test_arrays_of_cupy_are_taken(
+    call: Call, cupy: SimpleNamespace, library: tilewright.Library, device: Watched
+) -> None:
     a, b = cupy.ndarray(random(33, 24)), cupy.ndarray(random(24, 40))
     for _ in range(2):
         out = call(a, b)
@@ -557,7 +561,9 @@ def torch(request: pytest.FixtureRequest, device: Watched, monkeypatch: pytest.M
     return made
 
 
-def test_tensors(call: Call, torch: SimpleNamespace, library: tilewright.Library, device: Watched) -> None:
+def test_tensors_are_taken_and_unfit_tensors_refused(
+    call: Call, torch: SimpleNamespace, library: tilewright.Library, device: Watched
+) -> None:
     a, b = torch.Tensor(device, random(33, 24)), torch.Tensor(device, random(24, 40))
     for _ in range(2):
         out = call(a, b)

@@ -90,7 +90,7 @@ def test_an_edited_operator_is_another(maker: Maker) -> None:
     assert library.explain(renamed, m=4, n=3, k=5).tier == "exact"
 
 
-def test_operator_files(library: Library, tmp_path: Path) -> None:
+def test_operators_of_files_are_served(library: Library, tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text(
         "from tilewright import te, operator\n\n"
@@ -220,7 +220,9 @@ def test_plans_are_made_once(library: Library) -> None:
     assert library.plan("matmul", m=6, n=6, k=6) is library.plan("matmul", m=6, n=6, k=6)
 
 
-def test_default_path(maker: Maker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_default_path_is_that_of_the_environment(
+    maker: Maker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("TILEWRIGHT_DB", str(maker.path))
     assert Library().path == os.path.realpath(maker.path)
     monkeypatch.setenv("TILEWRIGHT_DB", f"sqlite:///{maker.path}")
@@ -233,7 +235,7 @@ def test_default_path(maker: Maker, monkeypatch: pytest.MonkeyPatch, tmp_path: P
         Library()
 
 
-def test_missing_ok(tmp_path: Path, maker: Maker) -> None:
+def test_a_missing_database_is_allowed_where_that_is_asked_for(tmp_path: Path, maker: Maker) -> None:
     path = tmp_path / "later.db"
     library = Library(path, missing_ok=True)
     assert not path.exists()
@@ -303,7 +305,7 @@ def test_imports_numpy_and_the_standard_library_only(filled_database: Path) -> N
     assert done.returncode == 0, done.stderr
 
 
-def test_lazy_package() -> None:
+def test_the_package_imports_lazily() -> None:
     assert tilewright.Library is Library
     assert {"Library", "te", "operator", "tune", "__version__"} <= set(dir(tilewright))
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):

@@ -35,7 +35,7 @@ MISSES: list[tuple[Callable[[], Any], str]] = [
 
 
 @pytest.mark.parametrize(("make", "message"), MISSES)
-def test_it_is_said_once(library: Library, make: Callable[[], Any], message: str) -> None:
+def test_a_miss_is_said_once(library: Library, make: Callable[[], Any], message: str) -> None:
     with pytest.warns(MissedKernelWarning, match=message) as said:
         np.testing.assert_allclose(library.matmul(*make()), np.matmul(*make()), rtol=1e-4, atol=1e-5)
     assert said[0].filename == __file__
@@ -78,7 +78,7 @@ def test_constants_that_are_not_bound(maker: Maker) -> None:
     plan.bind(b=B)(A)
 
 
-def test_it_can_be_silenced(library: Library) -> None:
+def test_messages_of_misses_can_be_silenced(library: Library) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", tilewright.MissedKernelWarning)
         library.matmul(A.T, B)

@@ -84,7 +84,7 @@ def test_defaults_that_were_compiled_count_too(maker: Maker, either: str) -> Non
     assert stored(maker.path) == {"matmul k=9 m=7 n=3": 4}
 
 
-def test_it_can_be_switched_off(maker: Maker) -> None:
+def test_recording_of_misses_can_be_switched_off(maker: Maker) -> None:
     library = Library(maker.path, count_misses=False)
     library.matmul(A, B)
     assert library.stats().reasons == {"untuned": 1}
@@ -148,7 +148,7 @@ def test_a_program_and_its_child_store_theirs_at_their_end(maker: Maker) -> None
     assert stored(maker.path) == {"matmul k=6 m=5 n=2": 5}
 
 
-def test_they_are_listed_and_tuned(maker: Maker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_misses_are_listed_and_tuned(maker: Maker, capsys: pytest.CaptureFixture[str]) -> None:
     db = str(maker.path)
     library = Library(maker.path, watch=False)
     library.plan(sqdist, m=4, n=3, k=5)(random(4, 5), random(3, 5))

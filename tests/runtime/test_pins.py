@@ -79,7 +79,9 @@ def test_a_file_that_is_none(maker: Maker, tmp_path: Path, text: str, message: s
         Library(maker.path, pinned=tmp_path / "y.lock")
 
 
-def test_the_command(maker: Maker, lock: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_lock_command_writes_pins(
+    maker: Maker, lock: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     before = lock.read_bytes()
     assert run(["lock", "--db", str(maker.path), "-o", str(lock), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["kernels"] == 2

@@ -105,7 +105,9 @@ BAD_INPUTS: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
 
 
 @pytest.mark.parametrize(("make", "error", "match"), [b[1:] for b in BAD_INPUTS], ids=[b[0] for b in BAD_INPUTS])
-def test_refuses_inputs(plan: Callable[..., Any], make: Callable[[], Any], error: type[Exception], match: str) -> None:
+def test_a_plan_refuses_inputs_that_do_not_fit(
+    plan: Callable[..., Any], make: Callable[[], Any], error: type[Exception], match: str
+) -> None:
     out = np.full((3, 5), 7, np.float32)
     for args in ((make(), B), (make(), B, None)):
         with pytest.raises(error, match=match):
@@ -138,7 +140,9 @@ BAD_OUTPUTS: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
 
 
 @pytest.mark.parametrize(("make", "error", "match"), [b[1:] for b in BAD_OUTPUTS], ids=[b[0] for b in BAD_OUTPUTS])
-def test_refuses_outputs(plan: Callable[..., Any], make: Callable[[], Any], error: type[Exception], match: str) -> None:
+def test_a_plan_refuses_outputs_that_do_not_fit(
+    plan: Callable[..., Any], make: Callable[[], Any], error: type[Exception], match: str
+) -> None:
     out = make()
     before = pickle.dumps(out)
     with pytest.raises(error, match=match):
@@ -163,7 +167,7 @@ def test_refuses_another_number_of_arguments(plan: Callable[..., Any], args: tup
         plan(*args)
 
 
-def test_refuses_keywords(plan: Callable[..., Any]) -> None:
+def test_a_plan_refuses_unknown_keywords(plan: Callable[..., Any]) -> None:
     with pytest.raises(TypeError, match="unexpected keyword 'trans_a'"):
         plan(A, B, trans_a=True)
     with pytest.raises(TypeError, match="unexpected keyword 'a'"):

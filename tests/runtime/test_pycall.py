@@ -55,7 +55,7 @@ def works_without_builtins(maker: Maker) -> bool:
     return not inspect.isbuiltin(plan) and not inspect.isbuiltin(library.matmul)
 
 
-def test_another_interpreter(fresh: None, maker: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_interpreter_takes_the_slower_call(fresh: None, maker: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pycall, "_interpreter", lambda: "pypy")
     assert works_without_builtins(maker)
 

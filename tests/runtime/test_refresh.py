@@ -55,7 +55,7 @@ def test_a_new_kernel_is_served_after_refresh(maker: Maker, either: str) -> None
         library.refresh()
 
 
-def test_it_is_noticed_without_a_word(maker: Maker) -> None:
+def test_a_changed_database_is_noticed_without_a_message(maker: Maker) -> None:
     maker.matmul(3, 5, 7)
     library = Library(maker.path)
     assert answers(library) == 1

@@ -133,7 +133,7 @@ def test_each_output_is_kept_from_the_inputs(plan: Callable[..., Any]) -> None:
         plan(X, out=locked)
 
 
-def test_many_threads(either: str, maker: Maker) -> None:
+def test_many_threads_call_an_operator_of_several_outputs(either: str, maker: Maker) -> None:
     """The kernel releases the GIL."""
     maker.add(parted.workload(m=M, n=N), "tw_t_parted", seconds=1e-3)
     library = Library(maker.path)

@@ -9,7 +9,7 @@ from runtime_kernels import Maker, scale, sqdist
 from tilewright.runtime import Library
 
 
-def test_of_plans_methods_and_operators(maker: Maker, either: str) -> None:
+def test_plans_methods_and_operators_have_signatures(maker: Maker, either: str) -> None:
     maker.matmul(4, 4, 4)
     maker.add(scale.workload(n=64), "tw_t_scale", workspace=["*", "n", 4], zero_fill=["*", "n", 4])
     prepack = (1, "tw_t_turn", ["*", "n", "k", 4])

@@ -76,7 +76,7 @@ def test_a_file_that_another_process_is_about_to_fill(tmp_path: Path, path: Path
     assert library.explain("matmul", m=4, n=4, k=4).tier == "exact"
 
 
-def test_another_programs_database(tmp_path: Path) -> None:
+def test_a_database_of_another_program_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.db"
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE workload (x)")
@@ -85,7 +85,7 @@ def test_another_programs_database(tmp_path: Path) -> None:
         Library(path)
 
 
-def test_a_folder(tmp_path: Path) -> None:
+def test_a_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DatabaseError, match=r"cannot be opened|damaged"):
         Library(tmp_path)
 

@@ -31,7 +31,7 @@ def earlier(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return path
 
 
-def test_it_opens(earlier: Path) -> None:
+def test_a_database_of_an_earlier_version_opens(earlier: Path) -> None:
     with Database.open(earlier) as database:
         assert sorted((r.task.workload.op, r.state, len(database.trials(r.id))) for r in database.runs()) == [
             ("matmul", "done", 4), ("matmul", "interrupted", 4), ("softmax", "done", 2),
@@ -41,7 +41,7 @@ def test_it_opens(earlier: Path) -> None:
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="its kernels are x86-64 code")
-def test_its_kernels_are_served(earlier: Path) -> None:
+def test_kernels_of_an_earlier_database_are_served(earlier: Path) -> None:
     library = Library(earlier)
     a, b = (np.random.default_rng(0).standard_normal(s).astype(np.float32) for s in ((24, 16), (16, 20)))
     assert library.explain("matmul", m=24, n=20, k=16).tier == "exact"
@@ -51,7 +51,7 @@ def test_its_kernels_are_served(earlier: Path) -> None:
     assert library.stats().tiers["exact"] == 2
 
 
-def test_its_run_resumes_and_its_winner_is_verified(earlier: Path) -> None:
+def test_a_run_of_an_earlier_database_resumes_and_its_winner_is_verified(earlier: Path) -> None:
     with Database.open(earlier) as database:
         (run,) = (r for r in database.runs() if r.state == "interrupted")
     result = tune("matmul", db=earlier, target="cuda:sm_80", device="emulator", resume=run.id, trials=6, params=SIZES)

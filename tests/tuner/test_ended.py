@@ -24,7 +24,7 @@ def ended(path: Path, operator: str, params: dict[str, Any], **given: Any) -> st
     return stored
 
 
-def test_each_way_to_end(tmp_path: Path) -> None:
+def test_each_way_in_which_a_run_ends_is_told(tmp_path: Path) -> None:
     matmul = {"m": 16, "n": 16, "k": 16}
     assert ended(tmp_path / "a.db", "matmul", matmul, trials=1) == "trials"
     assert ended(tmp_path / "a.db", "matmul", matmul, trials=0) == "trials"

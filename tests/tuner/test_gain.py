@@ -29,7 +29,7 @@ def test_too_few_trials_tell_nothing() -> None:
 
 
 @pytest.mark.parametrize("scale", [0.02, 0.2])
-def test_it_is_right_for_independent_draws_with_an_exponential_law(scale: float) -> None:
+def test_the_expected_gain_is_right_for_independent_exponential_draws(scale: float) -> None:
     rng = random.Random(1)
     said, true = [], []
     for _ in range(300):

@@ -35,7 +35,7 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> tuple[TuneResult, Path]:
     return result, db
 
 
-def test_it_is_tuned_and_stored(tuned: tuple[TuneResult, Path]) -> None:
+def test_an_opencl_task_is_tuned_and_stored(tuned: tuple[TuneResult, Path]) -> None:
     result, db = tuned
     assert result.trials == 2
     assert result.failed == {}
@@ -50,7 +50,7 @@ def test_it_is_tuned_and_stored(tuned: tuple[TuneResult, Path]) -> None:
     assert again.seconds is not None
 
 
-def test_it_is_served_on_arrays_of_pyopencl(tuned: tuple[TuneResult, Path]) -> None:
+def test_an_opencl_kernel_is_served_on_arrays_of_pyopencl(tuned: tuple[TuneResult, Path]) -> None:
     cl = pytest.importorskip("pyopencl")
     arrays = pytest.importorskip("pyopencl.array")
     queue = cl.CommandQueue(cl.Context([devices.find().handle]))

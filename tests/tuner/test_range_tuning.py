@@ -66,7 +66,7 @@ def test_several_ranges_are_served_by_one_kernel(
     assert library.explain("softmax", shape="5,5").tier != "range"
 
 
-def test_it_is_shown_in_a_line_and_as_a_table(tuned: tuple[Path, RangeResult]) -> None:
+def test_a_range_result_is_shown_in_a_line_and_as_a_table(tuned: tuple[Path, RangeResult]) -> None:
     _, result = tuned
     assert len(repr(result)) < 200
     for shown in (repr(result), result._repr_html_()):
@@ -86,7 +86,7 @@ def test_every_size_is_served(tuned: tuple[Path, RangeResult]) -> None:
     assert tiers == {"exact": len(result.tuned), "range": 20 - len(result.tuned)}
 
 
-def test_it_is_found_by_name_by_operator_and_by_workload(tuned: tuple[Path, RangeResult]) -> None:
+def test_a_range_result_is_found_by_name_by_operator_and_by_workload(tuned: tuple[Path, RangeResult]) -> None:
     db, _ = tuned
     library = tilewright.Library(db)
     op = tilewright.kernels.operators.get_operator("matmul")
@@ -200,7 +200,7 @@ def test_a_kernel_that_a_last_check_finds_wrong_is_left_out_and_nothing_is_lost(
     assert [result.kernels[0].schedule.at(greatest(result.places.extents))] != refused
 
 
-def test_on_the_command_line(
+def test_the_command_line_tunes_a_range(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     db = str(tmp_path / "cli.db")

@@ -43,7 +43,7 @@ def test_a_kernel_that_is_not_there(result: TuneResult, tmp_path: Path) -> None:
         _ = dataclasses.replace(result, database=str(tmp_path / "empty.db")).kernel
 
 
-def test_it_is_shown_in_a_line_and_as_a_table(result: TuneResult) -> None:
+def test_a_result_is_shown_in_a_line_and_as_a_table(result: TuneResult) -> None:
     assert result.best is not None
     shown = repr(result)
     assert len(shown) < 300

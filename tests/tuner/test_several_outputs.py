@@ -185,7 +185,7 @@ def test_an_untuned_size_is_compiled_and_checked_where_asked_for(path: Path, tun
         np.testing.assert_allclose(mean, x.mean(1), rtol=1e-5, atol=1e-6)
 
 
-def test_autotune(tmp_path: Path) -> None:
+def test_autotune_takes_operators_of_several_outputs(tmp_path: Path) -> None:
     call = tilewright.autotune(centred, db=tmp_path / "t.db", trials=1)
     right(call(X[:5]), X[:5])
     given = tuple(a[:5] for a in outs())

@@ -66,11 +66,11 @@ def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, old: str, new: str
 
 
 @pytest.mark.parametrize("text", ["", "task = 3", "task = []", "[task]\noperator = 'matmul'"])
-def test_no_tasks(tmp_path: Path, text: str) -> None:
+def test_a_file_without_tasks_is_refused(tmp_path: Path, text: str) -> None:
     assert "FILE has no tasks" in read(tmp_path, text)
 
 
-def test_no_file(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot read"):
         read_tasks(tmp_path / "none.toml")
     (tmp_path / "binary").write_bytes(b"\xff\xfe")

@@ -55,7 +55,7 @@ def test_sizes_of_ranges_are_tasks_beside_the_others() -> None:
     assert weights == {1: 12.0, 4: 3.0 + 2.0}
 
 
-def test_they_share_a_budget(tmp_path: Path) -> None:
+def test_ranges_of_a_run_share_a_budget(tmp_path: Path) -> None:
     db = tmp_path / "t.db"
     results = tune_tasks([RANGE, WHOLE, OTHER], trials=2, cost_model="random", db=db)
     ranged, whole, other = results
@@ -189,7 +189,7 @@ def test_an_error_in_one_range_leaves_the_others(tmp_path: Path, monkeypatch: py
         tune_range("matmul", params=RANGE.params, kernels=1, trials=2, cost_model="random", db=tmp_path / "t.db")
 
 
-def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_line_tunes_ranges_of_tasks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, db = tmp_path / "tasks.toml", str(tmp_path / "t.db")
     path.write_text(FILE)
     asked = ["tune", "--tasks", str(path), "--trials", "2", "--cost-model", "random", "--db", db]

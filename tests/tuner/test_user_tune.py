@@ -103,7 +103,7 @@ def test_two_kernels_of_one_task_are_tuned_side_by_side(tmp_path: Path, monkeypa
             assert {t.schedule.template for t in database.trials(result.run)} == {own.name}
 
 
-def test_it_is_served_without_its_file(tuned: Any) -> None:
+def test_a_users_kernel_is_served_without_its_file(tuned: Any) -> None:
     db, _ = tuned
     rng = np.random.default_rng(0)
     a, b, bias = (rng.standard_normal(s).astype(np.float32) for s in ((29, 17), (17, 50), (50,)))

@@ -25,7 +25,7 @@ def test_holds_what_is_put_in_it(place: str, shape: tuple[int, ...], dtype: str)
     assert not g.trespassed()
 
 
-def test_places() -> None:
+def test_guarded_arrays_lie_where_they_are_asked_to() -> None:
     end = GuardedArray((10,), "float32", "end")
     assert (end.address + 40) % PAGE == 0
     assert GuardedArray((10,), "float32", "start").address % PAGE == 0

@@ -34,7 +34,7 @@ def test_a_sum_is_exact_while_it_fits_the_mantissa(k: int, reach: int) -> None:
 @pytest.mark.parametrize(
     ("finish", "exact"), [("relu", {"s0", "s1"}), ("half", {"s0", "s1"}), ("third", {"s0"}), ("exp", {"s0"})]
 )
-def test_epilogues(finish: str, exact: set[str]) -> None:
+def test_epilogues_are_exact_where_sums_are(finish: str, exact: set[str]) -> None:
     assert whole_reach(product(64, finish))[1] == exact
 
 

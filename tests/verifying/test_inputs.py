@@ -37,7 +37,7 @@ def test_indices_stay_within_their_bounds() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "int8", "uint8", "int64", "bool"])
-def test_every_dtype(dtype: str) -> None:
+def test_inputs_of_every_dtype_are_drawn(dtype: str) -> None:
     for recipe in RECIPES:
         values = make_input(Tensor("x0", (6, 7), dtype), 0, recipe, {})
         assert values.dtype == np.dtype(dtype)

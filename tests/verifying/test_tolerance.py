@@ -149,7 +149,7 @@ def test_a_bias_added_twice_fails_and_once_passes() -> None:
 
 @pytest.mark.parametrize("k", [8, 300, 8192])
 @pytest.mark.parametrize("activation", ["relu", "gelu", "silu"])
-def test_activations(k: int, activation: str) -> None:
+def test_activations_are_right_within_their_tolerance(k: int, activation: str) -> None:
     p = matmul(16, 24, k, activation=activation)
     operator = get_operator("matmul")
     assert operator.numpy is not None
@@ -170,7 +170,7 @@ def softmax(x: Array) -> Array:
     return np.asarray(e / e.sum(1, keepdims=True), F)
 
 
-def test_softmax() -> None:
+def test_softmax_is_right_within_its_tolerance() -> None:
     assert check(SOFTMAX, softmax) == [None] * 3
     assert all(check(SOFTMAX, lambda x: softmax(x) * F(1 + 1e-4)))
     assert all(check(SOFTMAX, lambda x: np.pad(softmax(x[:, :-1]), ((0, 0), (0, 1)))))
