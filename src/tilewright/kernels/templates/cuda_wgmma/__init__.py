@@ -1,1 +1,2 @@
-"""Products on Hopper: copies by the copy engine (TMA), a ring of barriers, groups that multiply from shared memory."""
+"""Products on Hopper: TMA bulk copies, a ring of mbarriers, and warp groups that multiply from shared memory
+(WGMMA)."""

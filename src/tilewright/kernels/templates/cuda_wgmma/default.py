@@ -1,7 +1,7 @@
-"""A schedule by arithmetic: the tile, ring and split of k with the shortest estimated time.
+"""Analytic default schedule: the tile, ring and split of k with the shortest estimated time.
 
-The estimate is the slowest of what the busiest multiprocessor must do: multiply, receive bytes from the L2 cache, wait
-until a slot of the ring is full again, and read memory; and, one after the other, fill the ring and store where nothing
+The estimate is the slowest resource of the busiest multiprocessor. Resources are the matrix units, bytes from the L2
+cache, refills of the ring's slots, and memory bandwidth. Filling the ring and storing add their time where nothing
 overlaps them. The constants are those of an H200, fitted to the measured times of some 170 schedules of 24 shapes.
 """
 
@@ -33,35 +33,41 @@ from tilewright.kernels.templates.tiles import ceildiv
 from tilewright.search_space import SearchSpace
 
 LEAST_COLUMNS = 128
-"""Columns of a product from which reading A again for each costs the matrix units nothing: 64 x 32 bytes of A and as
-many rows of B come at 128 bytes a clock, while the units take N / 8 clocks for 16-bit operands."""
+"""Columns of a product from which reading A again costs the matrix units nothing. A has 64 rows of 32 bytes, and B has
+N rows of 32 bytes; shared memory delivers 128 bytes a clock. The units take N / 8 clocks for 16-bit operands."""
 L2_BYTES_PER_CYCLE = 46.0
-"""From the L2 cache to one multiprocessor."""
+"""Bytes that one multiprocessor receives from the L2 cache in a clock."""
 LATENCY = 0.85e-6
-"""Seconds from the release of a slot of the ring until the bytes of its next tiles have come."""
+"""Seconds from the release of a slot of the ring until its next tiles have arrived."""
 SLOT_BYTES_PER_CYCLE = 30.0
-"""Bytes of one slot that come in a clock, whose copies start one after the other."""
+"""Bytes of one slot that arrive in a clock; the copies of a slot start one after the other."""
 SHARED_PER_CYCLE = 128.0
-"""Bytes of shared memory that matrix units of a multiprocessor read in a clock."""
+"""Bytes of shared memory that the matrix units of a multiprocessor read in a clock."""
 WRITTEN = 0.7
-"""Of the bytes that copies write there, those that take the clocks of as many that are read, where sums are scaled:
-times of other products were fitted without."""
+"""Cost of a byte that TMA writes to shared memory, relative to a byte that matrix units read.
+
+Only products with block scales count written bytes: the times of unscaled products were fitted without them.
+"""
 APART = 0.5
-"""Slots by which groups that scale sums of slots are apart: these wait for the slower one."""
+"""Slots of the ring that are lost where sums are scaled: two groups drift apart, and copies wait for the slower
+group."""
 NARROW = 1.4
-"""Time to store by boxes of half the width."""
+"""Factor on the time to store where boxes of results have half the width."""
 HIDDEN = 0.16
-"""Share of the time of one thing that shows although another one, at the same time, takes longer."""
+"""Share of the shorter of two overlapped times that still adds to the longer one."""
 MEET = 1.5e-6
-"""Seconds for which blocks of a cluster wait for each other, at their beginning and end."""
+"""Seconds that blocks of a cluster wait for each other at their beginning and end."""
 MEET_WINDOWS = 2.6e-6
-"""The same where these are windows, and a block has one tile: parts of windows are short, and none hides the wait."""
+"""Seconds that blocks of a cluster wait for each other where an operand is windowed and a block has one tile.
+
+Copies of windows are short, so no copy hides the wait.
+"""
 STEP_CYCLES = 20.0
-"""For a barrier and the start of the next slot's products."""
+"""Clocks for a barrier and the start of the next slot's products."""
 FILL = 1.1e-6
-"""Seconds until a block's first tile has come."""
+"""Seconds until a block's first tile has arrived."""
 WAYS = ((2, False), (1, False), (3, False), (2, True))
-"""Groups that multiply, and whether in turns."""
+"""Number of warp groups that multiply, and whether they run as ping-pong."""
 LAUNCH = 2.7e-6
 """Seconds that a further launch adds."""
 STORED_PER_CYCLE = 28.0
@@ -69,20 +75,20 @@ STORED_PER_CYCLE = 28.0
 
 
 def _both(x: float, y: float) -> float:
-    """Time of two things at once."""
+    """Time of two overlapping activities."""
     return max(x, y) + HIDDEN * min(x, y)
 
 
 def at_once(target: Target, cluster: str) -> int:
-    """Blocks that run at once, in clusters."""
+    """Number of blocks that run at once, in clusters of the given size."""
     m, n = CLUSTERS[cluster]
     return m * n * walkers(limit(target, "sms"), m * n)
 
 
 def seconds(p: Product, target: Target, v: Mapping[str, Any], ragged: bool = False) -> float:
-    """Estimated time of a schedule of a product, which stands as the schedule sees it.
+    """Estimated time of a schedule in seconds. ``p`` has its sides exchanged if the schedule sets ``SWAP``.
 
-    ``ragged``: batches have m rows on average; rows of each end anywhere in its last tile.
+    ``ragged``: batches have m rows on average, and the last rows of each batch fill a part of its last tile.
     """
     k, item, clock = depth(p), p.instruction.item, quantity(target, "clock_hz")
     bm, bn, bk, parts = v["BM"], v["BN"], v["BK"], v["SPLIT"]
@@ -91,27 +97,29 @@ def seconds(p: Product, target: Target, v: Mapping[str, Any], ragged: bool = Fal
     along_m = max(1.0, p.m / bm + 0.5) if ragged else ceildiv(p.m, bm * m) * m
     tiles, deep = round(p.batch * along_m) * ceildiv(p.n, bn * n) * n, k.steps(bk)
     steps = ceildiv(deep, parts)
-    whole = tiles // sms if v["tail"] else 0  # rounds of whole tiles
+    whole = tiles // sms if v["tail"] else 0  # full waves of whole tiles
     pieces = (tiles - whole * sms) * parts
     rounds = ceildiv(pieces, sms)
     busiest = whole + rounds
-    lonely = v["GROUPS"] == 1 or v["ping_pong"]  # one group multiplies at a time
+    lonely = v["GROUPS"] == 1 or v["ping_pong"]  # only one group multiplies at a time
     taken = k.multiplied(bk)
-    rows, columns = min(bm, p.m), min(bn, p.n)  # of a tile that are read; what lies outside is zero
+    rows, columns = min(bm, p.m), min(bn, p.n)  # rows and columns of a tile that are read; the rest is zero
     copied = (rows + columns) * bk * item
     read = bm // ROWS * taken * item * (ROWS + bn)
     shared = (read + WRITTEN * copied * (p.sets > 1)) / SHARED_PER_CYCLE
     products = max(2.0 * bm * bn * taken / peak(target, p.instruction.peak), shared)
     if folding := fold.cycles(p.c, bm, bn):
-        # Hidden by products of the other group.
+        # Two groups in parallel: one group scales while the other one multiplies.
         products = products + folding if lonely else _both(products, folding)
     near = (rows / n + columns / m) * bk * item / L2_BYTES_PER_CYCLE
-    # A slot is copied to while the others are multiplied. One of four blocks waits for the slowest of them.
+    # One slot is refilled while the other slots are multiplied. A block in a cluster of four waits for the slowest
+    # block.
     refill = max(LATENCY * clock, copied / SLOT_BYTES_PER_CYCLE) * max(1.0, m * n / 2)
     received = max(near, refill / (v["STAGES"] - 1 - (APART if folding else 0)))
     cycles = (whole * deep + rounds * steps) * _both(products + STEP_CYCLES * lonely, received)
     wide = ITEMSIZE[p.c.output.dtype] if parts == 1 else 4
-    # Two neighbours of a thread are stored as one where they lie so; of 16 bits each, they fill half of a sector.
+    # A thread stores a pair of adjacent results in one access where they are contiguous. A 16-bit pair fills half of a
+    # sector.
     paired = not p.c.n.axes or p.c.out_strides[p.c.n.axes[-1]] == 1
     if v["store_boxes"]:
         slower = NARROW if _narrow(p, target, v) else 1.0
@@ -129,7 +137,7 @@ def seconds(p: Product, target: Target, v: Mapping[str, Any], ragged: bool = Fal
 
 
 def _narrow(p: Product, target: Target, v: Mapping[str, Any]) -> bool:
-    """Whether the ring leaves boxes of results no room for their whole width."""
+    """Whether the ring leaves too little shared memory for boxes of results of full width."""
     boxes = output_boxes(p, v["BN"])
     if len(boxes) < 2:
         return False
@@ -140,20 +148,21 @@ def _narrow(p: Product, target: Target, v: Mapping[str, Any]) -> bool:
 
 
 def starved(p: Product, target: Target, bm: int, bn: int) -> bool:
-    """Whether tiles are multiplied faster than the L2 cache sends what a pair of blocks reads for them."""
+    """Whether tiles are multiplied faster than the L2 cache delivers their operands to a cluster of two blocks."""
     products = 2.0 * bm * bn / peak(target, p.instruction.peak)
     return products < (bm + bn - max(bm, bn) / 2) * p.instruction.item / L2_BYTES_PER_CYCLE
 
 
 def default(p: Product, target: Target, within: SearchSpace, ragged: bool = False) -> dict[str, Value]:
-    """The best of some thousand schedules by :func:`seconds`; among equals the first."""
+    """The schedule with the shortest :func:`seconds` among some thousand candidates; of equal candidates the first."""
     seen = views(p)
     tried = _candidates(seen, target, within, ragged)
     return within.first(sorted(tried, key=lambda v: seconds(seen[bool(v["SWAP"])], target, v, ragged)))
 
 
 def walked(groups: Sequence[int], bm: int, bn: int, cluster: str, sms: int) -> int:
-    """Rows of tiles to walk together: those with which tiles computed at once read the fewest rows and columns."""
+    """Value of ``GROUP``: rows of tiles per raster group for which the tiles of one wave read the fewest rows and
+    columns."""
     m, n = CLUSTERS[cluster]
     together = walkers(sms, m * n)
     return min(groups, key=lambda g: g * m * bm + ceildiv(together, g) * n * bn)
@@ -178,9 +187,9 @@ def _candidates(
         fours = starved(p, target, bm, bn)
         clusters = [c for c in has["CLUSTER"] if fours or CLUSTERS[c][0] * CLUSTERS[c][1] <= 2]
         busy = {c: at_once(target, c) for c in clusters if within.allows({**tile, "CLUSTER": c})}
-        if p.sets > 1 and tiles > sms and "2x1" in busy:  # with scales 1 to 5% faster than any other, with every tile
+        if p.sets > 1 and tiles > sms and "2x1" in busy:  # block scales: 2x1 is 1% to 5% faster for every tile
             busy = {"2x1": busy["2x1"]}
-        # Rows of tiles of another batch share no columns with these.
+        # Tiles of different batches share no columns, so the raster group is at most one batch's rows of tiles.
         alike = [g for g in has["GROUP"] if g <= max(1, p.m // bm)][-1:] if ragged else has["GROUP"]
         walks = {c: walked(alike, bm, bn, c, sms) for c in busy}
         for (parts, tail), bk in itertools.product(splits, has["BK"]):
@@ -190,7 +199,7 @@ def _candidates(
                 w: [s for s in has["STAGES"] if within.allows({**shape, "persistent": w, "STAGES": s})]
                 for w in set(walking.values())
             }
-            # None is slower for a deeper ring, but boxes may have to be narrower for one.
+            # A deeper ring is never slower by itself, but may leave room only for narrower boxes of results.
             deepest = {w: found[-1:] + found[-2:-1] * (p.sets > 1) for w, found in rings.items()}
             for cluster, stages in ((c, s) for c, w in walking.items() for s in deepest[w]):
                 yield {

@@ -1,8 +1,8 @@
-"""A's rows copied into the order of the batches that they choose, from where the copy engine fetches tiles of them.
+"""Gather of A's rows into the order of the batches that they choose, so that TMA can copy tiles of them.
 
-The copy engine takes rows that follow each other. So where rows choose their batch (:mod:`..cuda.sorting`) a second
-launch copies them, tile by tile, into the workspace behind the sorting's tables; what is no row becomes zero, and tiles
-without rows are left alone, since nothing reads them.
+TMA copies adjacent rows. Where rows choose their batch (:mod:`..cuda.sorting`), a second launch copies the rows, tile
+by tile, into the workspace behind the sorting's tables. Padding rows of a tile become zero. Tiles without rows are not
+written, since no kernel reads them.
 """
 
 from __future__ import annotations
@@ -30,28 +30,31 @@ ALIGN = 128
 
 @dataclass(frozen=True)
 class Gathered:
-    """Rows of A (``source``, as it lies in memory) for the tiles of ``sorting``, behind its tables."""
+    """The gathered copy of A's rows for the tiles of ``sorting``, behind the tables of ``sorting`` in the workspace.
+
+    ``source``: A as it lies in memory.
+    """
 
     source: Source
     sorting: Sorting
 
     @property
     def rows(self) -> int:
-        """Rows of all tiles."""
+        """Number of rows of all tiles."""
         return self.sorting.tiles * self.sorting.bm
 
     @property
     def rows_at(self) -> IntExpr:
-        """Where the rows begin."""
+        """Byte offset of the copied rows in the workspace."""
         return roundup(self.sorting.end, ALIGN)
 
     @property
     def end(self) -> IntExpr:
-        """Bytes of workspace up to the end of the rows."""
+        """Bytes of workspace up to the end of the copied rows."""
         return total(self.rows_at, self.rows * self.source.pitch * self.source.item)
 
     def map(self, tile: Tile, readers: int) -> dict[str, Any]:
-        """The tensor map of the rows, for copies of tiles by so many blocks each."""
+        """The tensor map of the copied rows. ``readers``: multicast width, the number of blocks that share a tile."""
         s = self.source
         made = tile.map(0, self.rows, s.depth, s.pitch * s.item, readers=readers)
         return {**made, "of": ["workspace", self.rows_at]}
@@ -62,7 +65,7 @@ class Gathered:
 
     @property
     def _step(self) -> int:
-        """Elements of a copy, 16 bytes."""
+        """Elements that a thread copies: 16 bytes."""
         return CHUNK // self.source.item
 
     @property
@@ -89,7 +92,7 @@ class Gathered:
         })  # fmt: skip
 
     def _nest(self) -> LoopNest:
-        """Its loops, of rows that are there."""
+        """The loop nest of the gather, over the rows of A without padding rows."""
         c, s = self.source.c, self.source
         place = (axis("m") * s.pitch + axis("k"),)
         lanes = THREADS * self._step

@@ -1,8 +1,9 @@
-"""C++ by which the group that copies fetches A's rows from wherever they lie, 16 bytes a thread and copy.
+"""C++ of the copying warp group that fetches A's rows from where they lie, 16 bytes a thread and copy.
 
-The copy engine takes rows that follow each other; rows that choose their batch need not. So the threads copy them
-(``cp.async``) to where the engine would have put them, and tell of a slot when the copies of a few later ones have
-begun. B's tiles come by the engine. A part of a tile that has no rows is not copied, and its group does not read it.
+TMA copies adjacent rows, but rows that choose their batch may lie apart. So the threads copy the rows with ``cp.async``
+to the addresses that TMA would use. They signal that a slot is full once copies of :data:`AHEAD` later slots have
+begun. TMA copies B's tiles. Rows of a warp group without any valid row are not copied, and the warp group does not read
+them.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from tilewright.kernels.templates.cuda_mma.instruction import CHUNK
 from tilewright.kernels.templates.cuda_wgmma.geometry import WgmmaTiling
 
 AHEAD = 2
-"""Slots whose copies may be under way while later ones begin; the ring has two more."""
+"""Slots that may be in flight while the copies of a later slot begin. The ring has two more."""
 LANES = LINE // CHUNK
-"""Threads that copy a row's 128 bytes."""
+"""Number of threads that copy a row's 128 bytes."""
 ROUND = THREADS // LANES
-"""Rows that the group copies at once."""
+"""Number of rows that the copying group copies at once."""
 
 COPIER = """\
 const int own = tid % $threads;
@@ -75,7 +76,7 @@ for (; begun > 0; begun--) tell();"""
 
 
 def copier(p: WgmmaTiling, walk: list[str], loads: list[str], first: str, end: str) -> list[str]:
-    """Statements of the copying group; ``loads``: the statements that fetch B's tile."""
+    """Statements of the copying group. ``loads``: the statements that fetch B's tile."""
     source, ragged = p.p.a.in_place, p.p.k % p.bk != 0
     rows = p.bm // p.sharing
     return substituted(COPIER, {

@@ -1,4 +1,4 @@
-"""Sizes that follow from a product and a schedule: tiles in shared memory, their boxes and descriptors, registers."""
+"""Sizes that follow from a product and a schedule: tiles, boxes and descriptors in shared memory, and registers."""
 
 from __future__ import annotations
 
@@ -35,29 +35,30 @@ from tilewright.kernels.templates.cuda_wgmma.window import Depth, Window, depth,
 from tilewright.kernels.templates.tiles import ceildiv
 
 GPC = 18
-"""Multiprocessors of a whole graphics processing cluster of Hopper."""
+"""Multiprocessors of a complete graphics processing cluster (GPC) of Hopper."""
 PLACES = 2
-"""Boxes of results of a group in shared memory: one is filled while the other is stored."""
+"""Number of boxes of results per group in shared memory: one is filled while the other one is stored."""
 PAIR, FOUR = 2, 4
-"""Results that a thread stores at once: as it holds them, and where it exchanges some with another one."""
+"""Number of results that a thread stores at once: a pair as the accumulators hold it, or four after a shuffle."""
 WIDTHS = 2
-"""Widths of boxes among which the ring's size decides, where sums are scaled."""
+"""Number of box widths to choose from, by the shared memory that the ring leaves, where sums are scaled."""
 
 ROOM = 48
-"""Registers beside accumulators that a thread which multiplies needs: observed."""
+"""Registers that a multiplying thread needs beside its accumulators: observed."""
 FOLD_ROOM = 34
-"""The same beside sums of slots, and the scales that are held."""
+"""Registers that a multiplying thread needs beside accumulators, slot sums and held scales, where sums are scaled."""
 
 
 def most_sums(groups: int, gathers: bool = False) -> int:
-    """Accumulators that a thread may hold."""
+    """Number of accumulators that a thread may hold."""
     return most_registers(groups, gathers=gathers) - ROOM
 
 
 def slot_sums(folded: Fold, groups: int) -> int:
-    """Sums of one slot, of 64 rows each, that a thread holds beside its accumulators: 2, 1, or 0 where none fits.
+    """Number of slot sums (64 rows of one slot) that a thread holds beside its accumulators: 2, 1, or 0 where none
+    fits.
 
-    With two of them one is scaled while the next one is multiplied.
+    With two slot sums, one is scaled while the next one is multiplied.
     """
     sums = folded.columns // 2
     left = most_registers(groups, gathers=True) - FOLD_ROOM - folded.held - folded.mi * sums
@@ -65,7 +66,7 @@ def slot_sums(folded: Fold, groups: int) -> int:
 
 
 def scale_bytes(folded: Fold | None, bm: int) -> int:
-    """Bytes of the scales of a tile's ``bm`` rows, and of its columns, in a slot of the ring."""
+    """Bytes of the scales of a tile's ``bm`` rows and of its columns in one slot of the ring."""
     if folded is None:
         return 0
     rows = bm if "a" in folded.scales.of else 0
@@ -79,21 +80,21 @@ class Side(Tile):
     name: str  # "a" or "b"
     source: Source
     readers: Readers
-    taps: tuple[int, int] | None  # of windows, and channels of each, where these are filled up: dimensions of their own
+    taps: tuple[int, int] | None  # taps and channels of windows that are zero-filled: a dimension of the tensor map each
 
     @cached_property
     def window(self) -> Window | None:
-        """The windows that its rows are."""
+        """The window of each row; ``None`` where the operand is not windowed."""
         return window(self.source)
 
     def map_of(self, tensor: int) -> dict[str, Any]:
-        """The tensor map of an input of that number."""
+        """The tensor map of the operand; ``tensor``: index of the input."""
         s = self.source
         if self.window is not None:
             return self.window.map(tensor, self, self.readers.count)
         assert s.strides is not None
         batch, row, k = (step * self.item for step in s.strides)
-        row = row or s.pitch * s.item  # one row is no distance from a next, but a tensor map wants one
+        row = row or s.pitch * s.item  # the only row has no next row, but a tensor map needs a row pitch
         outer, depth = (s.batches, batch) if batched(s) else None, s.depth
         if self.taps is not None:
             taps, depth = self.taps
@@ -111,15 +112,15 @@ class WgmmaTiling:
     bk: int
     groups: int
     stages: int
-    walkers: int  # clusters that are launched at most where they walk over tiles; 0: one a tile
+    walkers: int  # most clusters of a persistent launch; 0: one cluster a tile
     store_boxes: bool
     split_k: bool
-    cluster: tuple[int, int]  # neighbouring tiles along m and n that a cluster of blocks computes
-    tail: bool  # tiles of the last round are divided along k
-    ping_pong: bool  # groups have tiles of their own, and take turns to multiply
+    cluster: tuple[int, int]  # tiles along m and n that a cluster computes, one a block
+    tail: bool  # split tail wave: tiles of the last wave are split along k
+    ping_pong: bool  # each of two groups has its own tiles, and they multiply alternately
     most_shared: int  # bytes of shared memory that a block may have
-    tail_rows: bool = False  # a block computes the rows of one group in tiles of the last round
-    gather: bool = False  # rows that choose their batch come to the ring from where they lie, not from a copy in order
+    tail_rows: bool = False  # in the last wave, a block computes one group's rows of a tile
+    gather: bool = False  # threads copy rows that choose their batch straight to the ring, without a gathered copy
 
     @property
     def instruction(self) -> Instruction:
@@ -127,72 +128,76 @@ class WgmmaTiling:
 
     @property
     def sharing(self) -> int:
-        """Groups that compute one tile."""
+        """Number of groups that compute one tile together."""
         return sharing(self.groups, self.ping_pong)
 
     @property
     def together(self) -> int:
-        """Blocks of a cluster."""
+        """Number of blocks of a cluster."""
         return self.cluster[0] * self.cluster[1]
 
     @property
     def peers(self) -> int:
-        """Other blocks of a cluster that share an operand's tile with a block: those of its row, and of its column."""
+        """Number of other blocks of the cluster that share an operand's tile with a block: blocks of its row and its
+        column."""
         return self.cluster[0] + self.cluster[1] - 2
 
     @property
     def place(self) -> tuple[str, str]:
-        """Texts of a block's row and column in its cluster, whose ranks go along rows."""
+        """Texts of a block's row and column in its cluster. Ranks are numbered along rows."""
         m, n = self.cluster
         return (f"rank / {n}", f"rank % {n}") if m > 1 and n > 1 else ("rank", "rank")
 
     @property
     def edges(self) -> str:
-        """The axes, of ``mn``, along which tiles reach beyond the output, those that fill up a cluster included."""
+        """The axes, of ``mn``, along which tiles reach beyond the output, tiles that only fill up a cluster
+        included."""
         m, n = self.cluster
         return edges(self.p.c, self.bm * m, self.bn * n)
 
     @property
     def clusters(self) -> tuple[int, int]:
-        """Clusters along m and n; where rows choose their batch the most along m that there may be."""
+        """Number of clusters along m and n. Where rows choose their batch: the largest possible number along m."""
         m, n = self.cluster
         along_m = self.sorting.tiles if self.sorting is not None else ceildiv(self.p.m, self.bm * m)
         return along_m, ceildiv(self.p.n, self.bn * n)
 
     @property
     def raster(self) -> Raster:
-        """Clusters and pieces of k, as blocks walk them."""
+        """The order in which blocks visit clusters of tiles and splits of k."""
         return Raster(*self.clusters, self.p.c.batches, self.split_k)
 
     @cached_property
     def sorting(self) -> Sorting | None:
-        """The tables of rows, where these choose their batch; partial results lie in front of them."""
+        """The tables of rows, where rows choose their batch. They lie behind the partial results in the workspace."""
         c = self.p.c
         return Sorting(c, self.bm, roundup(splitk.workspace(c, self.split_k), ALIGN), True) if c.is_sorted else None
 
     @cached_property
     def gathered(self) -> Gathered | None:
-        """The copy of A's rows in the order of the batches that they choose."""
+        """The gathered copy of A's rows; ``None``: rows do not choose their batch, or threads copy them straight to the
+        ring."""
         return Gathered(self.p.a.in_place, self.sorting) if self.sorting is not None and not self.gather else None
 
     @property
     def ordering(self) -> tuple[Sorting | Gathered, ...]:
-        """The launches that bring rows into order, where these choose their batch."""
+        """The launches that sort and gather rows, where rows choose their batch."""
         return tuple(x for x in (self.sorting, self.gathered) if x is not None)
 
     @property
     def pieces(self) -> str:
-        """Text of the number of pieces that a tile of the last round falls into; empty where it is whole."""
+        """Text of the number of pieces of a tile in the last wave: splits of k, or groups' rows. Empty: tiles stay
+        whole."""
         return "SPLIT" if self.tail else str(self.sharing) if self.tail_rows else ""
 
     @property
     def whole(self) -> int:
-        """Tiles (of clusters) that are computed whole where those of the last round are divided."""
+        """Number of cluster tiles in full waves, which are computed whole."""
         return self._walked // self.walkers * self.walkers
 
     @property
     def left(self) -> int:
-        """Tiles of the last round."""
+        """Number of cluster tiles in the last, incomplete wave."""
         return self._walked - self.whole
 
     @property
@@ -239,55 +244,56 @@ class WgmmaTiling:
 
     @property
     def mi(self) -> int:
-        """Products of a group along m."""
+        """Number of instructions of a group along m, of 64 rows each."""
         return self.bm // (ROWS * self.sharing)
 
     @property
     def steps(self) -> int:
-        """Products along k in one tile."""
+        """Number of instructions along k in one slot."""
         return self.k.multiplied(self.bk) * self.instruction.item // STEP_BYTES
 
     @property
     def sums(self) -> int:
-        """Accumulators of a thread for one product."""
+        """Accumulators of a thread for one instruction's 64 rows."""
         return self.bn // 2
 
     @cached_property
     def fold(self) -> Fold | None:
-        """What scales the sums of blocks of k, where they are scaled."""
+        """The scaling of sums of k blocks; ``None`` where the product has no block scales."""
         return fold(self.p.c, self.mi, self.bn, self.edges, in_shared=True)
 
     @property
     def neighbours(self) -> int:
-        """Along n, that a thread stores together straight from registers."""
+        """Number of adjacent results along n that a thread stores at once from registers."""
         return FOUR if by_fours(self.p, self.bn) and not (self.split_k or self.tail) else PAIR
 
     @cached_property
     def results(self) -> tuple[str, Function]:
-        """Functions by which a thread scales sums of blocks, finishes values, and stores neighbours."""
+        """Text of the device functions for scales and the epilogue, and the function that stores adjacent results."""
         return results(self.p.c, self.neighbours, self.edges, self.split_k, self.fold)
 
     @property
     def parts(self) -> int:
-        """Sums of 64 rows of single slots that are held."""
+        """Number of slot sums of 64 rows that a thread holds."""
         return slot_sums(self.fold, self.groups) if self.fold is not None else 0
 
     @property
     def scale_bytes(self) -> int:
-        """Of the scales in a slot."""
+        """Bytes of the scales in a slot."""
         return scale_bytes(self.fold, self.bm)
 
     @property
     def staged(self) -> bool:
-        """Whether scales of four steps are copied at once."""
+        """Whether the scales of four steps of k are copied at once."""
         return self.memory.size("staged") > 0
 
     def row(self, number: str) -> str:
-        """Text of the first of the 64 rows of a group's products of that number."""
+        """Text of the first of the 64 rows of the group's instruction ``number``, counted from the output's first
+        row."""
         return f"m0 + {self.within(number)}"
 
     def within(self, number: str) -> str:
-        """The same from the tile's first row on."""
+        """Text of the first of the 64 rows of the group's instruction ``number``, counted from the tile's first row."""
         return f"{number} * 64" if self.ping_pong else f"(group * {self.mi} + {number}) * 64"
 
     @property
@@ -296,15 +302,17 @@ class WgmmaTiling:
 
     @cached_property
     def box(self) -> Box | None:
-        """The part of a group's results that passes through shared memory, the widest that the ring leaves room for;
-        ``None``: they are stored from registers."""
+        """The widest box of results that fits beside the ring: results pass through it in shared memory.
+
+        ``None``: results are stored from registers.
+        """
         if not self.store_boxes:
             return None
         return widest_box(self.p, self.bn, (self.most_shared - aligned(self._memory(0))) // self.groups)
 
     @property
     def store(self) -> Box | None:
-        """The same where the copy engine stores it: its rows follow each other."""
+        """The box of results that TMA stores; ``None`` where rows choose their batch, whose results may lie apart."""
         return self.box if self.sorting is None else None
 
     @cached_property
@@ -318,20 +326,20 @@ class WgmmaTiling:
 
     @property
     def registers(self) -> int:
-        """Estimated registers of a thread that multiplies."""
+        """Estimated registers of a multiplying thread."""
         if self.fold is None:
             return min(255, self.mi * self.sums + ROOM)
         return min(255, (self.mi + self.parts) * self.sums + self.fold.held + FOLD_ROOM)
 
 
 def may_gather(p: Product) -> bool:
-    """Whether a block can copy A's rows from where they lie: in pieces of 16 bytes, unconditionally."""
+    """Whether threads can copy A's rows from where they lie: in chunks of 16 bytes, without a guard."""
     s = p.a.in_place
     return s.contiguous == "k" and s.vector * s.item == CHUNK and s.plain.guard is None
 
 
 def stored_by_rows(p: Product, bn: int) -> bool:
-    """Whether tiles of ``bn`` columns are stored by rows of whole 16-byte pieces, several lanes a row."""
+    """Whether tiles of ``bn`` columns are stored by rows of whole 16-byte chunks, several lanes a row."""
     boxes = output_boxes(p, bn)
     return bool(boxes) and boxes[0].row > CHUNK and p.n * boxes[0].item % CHUNK == 0
 
@@ -341,30 +349,30 @@ def _moved(mask: int, by: str) -> str:
 
 
 def walkers(sms: int, blocks: int) -> int:
-    """Clusters of so many blocks that run at once, one block a multiprocessor.
+    """Number of clusters of ``blocks`` blocks that run at once, one block a multiprocessor.
 
-    A cluster lies within one GPC. These are taken to be nearly equal in size, as they are not on every chip: its driver
-    alone knows (``cudaOccupancyMaxActiveClusters``).
+    A cluster lies within one GPC. The estimate takes GPCs to be nearly equal in size, which not every chip's are: only
+    the driver knows the exact number (``cudaOccupancyMaxActiveClusters``).
     """
     return max(1, min(sms, ceildiv(sms, GPC) * (GPC // blocks * blocks)) // blocks)
 
 
 def sharing(groups: int, ping_pong: bool) -> int:
-    """Groups that compute one tile."""
+    """Number of groups that compute one tile together."""
     return 1 if ping_pong else groups
 
 
 def aligned(found: Shared) -> int:
-    """Bytes of shared memory whose regions begin at a multiple of :data:`EIGHT`, with what aligning takes."""
+    """Bytes of shared memory to reserve, with the padding that aligns the first region to :data:`EIGHT` bytes."""
     return EIGHT + found.bytes
 
 
 def memory(p: Product, bm: int, bn: int, bk: int, stages: int, turns: int, walks: bool, boxes: int) -> Shared:
-    """A block's shared memory: slots of the ring, boxes of results, scales of each slot, scales as they lie in memory.
+    """A block's shared memory: slots of the ring, boxes of results, scales of each slot, staged scales, barriers.
 
-    ``turns``: groups that take turns, ``boxes``: bytes of boxes of results. Blocks that walk over tiles copy scales of
-    four steps at once where they can. Where each block has one tile, copies of single steps are faster: an H200 takes
-    45 to 48 us for 128 x 7168 x 16384, and 62 us with four at once.
+    ``turns``: number of ping-pong groups, or 0. ``walks``: whether blocks are persistent. ``boxes``: bytes of boxes of
+    results. Persistent blocks copy the scales of four steps at once where they can. Where each block has one tile,
+    copies of single steps are faster: an H200 takes 45 to 48 us for 128 x 7168 x 16384, and 62 us with four at once.
     """
     folded = fold(p.c, 1, bn, "", in_shared=True)
     each = scale_bytes(folded, bm)
@@ -378,13 +386,13 @@ def memory(p: Product, bm: int, bn: int, bk: int, stages: int, turns: int, walks
 
 
 def by_fours(p: Product, bn: int) -> bool:
-    """Whether threads may store four results of 16 bits along n at once."""
+    """Whether a thread may store four 16-bit results along n at once."""
     return ITEMSIZE[p.c.output.dtype] == 2 and p.c.store_width >= FOUR and bn % 16 == 0
 
 
 @dataclass(frozen=True)
 class Box:
-    """64 rows of results by ``columns``, as the copy engine stores them."""
+    """A box of results that TMA stores: 64 rows by ``columns``."""
 
     columns: int
     item: int
@@ -401,7 +409,7 @@ class Box:
 
     @property
     def swizzle(self) -> int:
-        """Bytes of the pattern: that of a row, or none where a row is one piece."""
+        """Bytes of the swizzle pattern: one row's bytes; 0 where a row is a single 16-byte chunk."""
         return self.row if self.row > CHUNK else 0
 
     @property
@@ -409,7 +417,7 @@ class Box:
         return len(self.sizes)
 
     def map(self, tensor: int) -> dict[str, Any]:
-        """The tensor map of an output of that number."""
+        """The tensor map of the output; ``tensor``: index of the output among the kernel's tensors."""
         box = (self.columns, ROWS, 1)[: self.rank]
         return tensor_map(("tensor", tensor), self.item, self.sizes, self.strides, box, self.swizzle)
 
@@ -421,7 +429,8 @@ def widest_box(p: Product, bn: int, room: int) -> Box:
 
 
 def output_boxes(p: Product, bn: int) -> tuple[Box, ...]:
-    """Boxes of an output for tiles of ``bn`` columns, the widest first; none where no tensor map describes them."""
+    """Possible boxes of an output for tiles of ``bn`` columns, the widest first. Empty: no tensor map describes the
+    output."""
     c, item = p.c, ITEMSIZE[p.c.output.dtype]
     where = Linear(0, c.out_strides)
     batch, m, n = c.batch.stride(where), c.m.stride(where), c.n.stride(where)

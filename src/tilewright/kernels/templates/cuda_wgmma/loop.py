@@ -1,7 +1,7 @@
-"""C++ by which a warp group multiplies the tiles of the ring's slots.
+"""C++ of the main loop, in which a warp group multiplies the tiles of the ring's slots.
 
-``multiply(slot, add)`` starts the products of a slot, ``release(slot)`` says that they have read it, ``next()`` steps
-to the slot that follows.
+``multiply(slot, add)`` issues the WGMMA instructions of a slot, ``release(slot)`` signals that they have read it, and
+``next()`` advances to the next slot.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ TW_UNROLL
 for (int i = 0; i < $mi; i++) tw::wgmma_hold(acc[i]);"""
 
 TURN = "tw::mbarrier_arrive(may + $barrier * (group ^ 1));"
-"""The other group may multiply."""
+"""Ping-pong: the other group may multiply."""
 
-# Products of one slot wait while those of the next one start. The turn is given in the loop, where the last ones have
-# started: where it is given behind it, assemblers (CUDA 13.0 to 13.5) read sums before they are waited for.
+# A slot is released after the next slot's instructions have started. With ping-pong, the other group is admitted inside
+# the loop, after the last instructions have started. An arrival behind the loop made assemblers (CUDA 13.0 to 13.5)
+# read sums before they are waited for.
 PLAIN = f"""\
 tw::mbarrier_wait(full + $barrier * slot, turn);
 {HOLD}
@@ -41,9 +42,9 @@ tw::wgmma_wait<0>();
 {HOLD}
 release(before);"""
 
-# Products of 64 rows of a slot have a sum of their own, which is scaled and added to those before. ONE: while another
-# group multiplies. TWO: while the next 64 rows are multiplied into a second sum. Nothing is under way there when the
-# loop begins anew: else assemblers (CUDA 13.0) make all products wait for each other.
+# 64 rows of a slot are multiplied into a sum of their own, which is scaled and added to the accumulators. ONE: this
+# happens while another group multiplies. TWO: it happens while the next 64 rows are multiplied into a second sum. No
+# instruction is in flight when TWO's loop starts an iteration: otherwise assemblers (CUDA 13.0) serialise all of them.
 ZERO = """\
 TW_UNROLL
 for (int i = 0; i < $mi; i++) {
@@ -104,7 +105,7 @@ $if turns:if (lane == 0) $turn"""
 
 
 def loop(p: WgmmaTiling, first: str, end: str) -> list[str]:
-    """Statements that sum a tile of the output, over steps of k from ``first`` up to ``end``."""
+    """Statements that accumulate a tile of the output over steps of k from ``first`` up to ``end``."""
     mapping: dict[str, object] = {
         "mi": p.mi, "each": p.sums, "barrier": BARRIER, "first": first, "end": end,
         "turns": p.ping_pong, "alone": p.ping_pong and p.tiles_k == 1,
@@ -117,7 +118,7 @@ def loop(p: WgmmaTiling, first: str, end: str) -> list[str]:
         for i in range(p.mi):
             parts += _start(0, i, "now", i == 0) + _add(p, 0, i, "now", i == p.mi - 1, _wait(0, 0))
         return substituted(ONE, mapping | {"each_part": parts})
-    # Of one slot, or of two: the sums after them are of what follows.
+    # An iteration takes one slot of two 64-row parts, or two slots of one part each.
     alike = p.mi == 2
     i, slot, more = (1, "now", "then") if alike else (0, "then", "now")
     return substituted(TWO, mapping | {
@@ -130,18 +131,23 @@ def loop(p: WgmmaTiling, first: str, end: str) -> list[str]:
 
 
 def _start(part: int, i: int, slot: str, begins: bool) -> list[str]:
-    """Statements that start a sum of the 64 rows of number ``i`` of the slot whose number the variable ``slot`` has;
-    ``begins``: they are the first of it, which is waited for."""
+    """Statements that start the sum ``part`` of 64 rows, number ``i``, of the slot in the variable ``slot``.
+
+    ``begins``: this is the slot's first sum, so the statements wait for the slot.
+    """
     return substituted(START, {"barrier": BARRIER, "part": part, "i": i, "slot": slot, "begins": begins})
 
 
 def _wait(part: int, left: int) -> list[str]:
-    """Statements that wait for a sum, ``left`` of those that were started after it being under way."""
+    """Statements that wait for the sum ``part`` while ``left`` later sums stay in flight."""
     return substituted(WAIT, {"part": part, "left": left})
 
 
 def _add(p: WgmmaTiling, part: int, i: int, slot: str, ends: bool, wait: Sequence[str] = ()) -> list[str]:
-    """Statements that add a sum, for which ``wait`` waits; ``ends``: nothing else of its slot is left to multiply."""
+    """Statements that scale a slot sum and add it; ``wait``: statements that wait for it.
+
+    ``ends``: this is the slot's last sum, so the slot is released.
+    """
     fold = p.fold
     assert fold is not None
     rows = p.bm if "a" in fold.scales.of else 0

@@ -132,14 +132,14 @@ $if paired:    }
 
 
 def _walked(p: WgmmaTiling) -> Raster:
-    """Tiles of clusters that are walked; where rows choose their batch the first table says how many have rows."""
+    """Raster over clusters of tiles. Where rows choose their batch, a table holds the number of rows of tiles."""
     return p.raster if p.sorting is None else replace(p.raster, tiles_m="used")
 
 
 def _walk(p: WgmmaTiling, alone: bool = False) -> list[str]:
-    """Statements that begin a walk over tiles, or name the one tile of a block. Clusters are walked as one tile is.
+    """Statements that begin the persistent loop over cluster tiles, or that declare the single tile of a block.
 
-    ``alone``: of one of two groups, which has every other tile.
+    ``alone``: for one of two ping-pong groups, which takes every other tile.
     """
     tiles = f"{p.whole} + {p.left} * {p.pieces}" if p.pieces else integers.text(_walked(p).blocks)
     by = f" / {p.together}" if p.together > 1 else ""
@@ -158,7 +158,10 @@ def _walk(p: WgmmaTiling, alone: bool = False) -> list[str]:
 
 
 def place_of(p: WgmmaTiling, number: str) -> list[str]:
-    """Statements that declare the place of a tile, or of a block's tile of a cluster; ``number``: its text."""
+    """Statements that declare the coordinates of a tile, or of a block's tile in its cluster.
+
+    ``number``: text of the tile's number.
+    """
     s, (rows, columns), (m, n), (row, column) = p.sorting, p.clusters, p.cluster, p.place
     walked = _walked(p).declare(("tile_m",) if s is not None else (), number)
     m0 = _place("tile_m", rows > 1, m, row, p.bm) if s is None else f"tile_m * {p.bm}"
@@ -167,14 +170,14 @@ def place_of(p: WgmmaTiling, number: str) -> list[str]:
 
 
 def _place(tile: str, several: bool, together: int, own: str, size: int) -> str:
-    """Text of a tile's first row or column; of those of a cluster a block has the one of its ``own`` place."""
+    """Text of a tile's first row or column. In a cluster, a block's tile is at its ``own`` row or column."""
     if together == 1:
         return f"{tile} * {size}" if several else "0"
     return f"({tile} * {together} + {own}) * {size}" if several else f"{own} * {size}"
 
 
 def _loads(p: WgmmaTiling, s: Side) -> list[str]:
-    """Statements that copy a tile of one operand to a slot, or a part of it to the slots of a cluster."""
+    """Statements that copy an operand's tile to a slot, or multicast a block's part of it to the slots of a cluster."""
     to, origin = ("to", "m0") if s.name == "a" else (f"to + {p.a.bytes}", "n0")
     if s.window is not None:
         return s.window.loads(s, f"map_{s.name}", to, "batch", s.readers)
@@ -185,7 +188,7 @@ def _loads(p: WgmmaTiling, s: Side) -> list[str]:
 
 
 def _places(p: WgmmaTiling) -> list[str]:
-    """Statements that declare the place of the window of a tile's first row, or of a block's part of these."""
+    """Statements that declare the window position of a tile's first row, or of the first row that a block copies."""
     out = []
     for s, origin in zip(p.sides, ("m0", "n0"), strict=True):
         if s.window is not None:
@@ -194,7 +197,7 @@ def _places(p: WgmmaTiling) -> list[str]:
 
 
 def _taps(p: WgmmaTiling) -> list[str]:
-    """Statements that declare the tap of step ``t``, its first channel, and where the tap lies in the window."""
+    """Statements that declare the tap of step ``t``, its first channel, and the tap's offsets in the window."""
     w = p.k.window
     if w is None:
         return []
@@ -205,7 +208,7 @@ def _taps(p: WgmmaTiling) -> list[str]:
 
 
 def _products(p: WgmmaTiling) -> list[str]:
-    """Statements that start the products of one slot; of 64 rows of it, number ``i``, where its sum is scaled."""
+    """Statements that issue the instructions of one slot. Where sums are scaled: of the slot's 64 rows number ``i``."""
     kinds = ", ".join(str(int(s.rows_contiguous)) for s in p.sides)
     out = []
     for q in range(p.steps):
@@ -223,7 +226,7 @@ def _products(p: WgmmaTiling) -> list[str]:
 
 
 def _scales(p: WgmmaTiling, first: str, end: str) -> list[str]:
-    """Statements by which further copying warps, one for each side, put scales into the ring's slots."""
+    """Statements of one further copying warp for each scaled side, which puts scales into the ring's slots."""
     fold, out = p.fold, list[str]()
     if fold is None:
         return out
@@ -254,8 +257,8 @@ def _scales(p: WgmmaTiling, first: str, end: str) -> list[str]:
     return out
 
 
-# Each lane says itself that its scales have come, which it does not wait for. Of those that are neighbours along k four
-# come at once, and each lane puts its own into the slots.
+# Each lane arrives for its own scales and does not wait for them. Where scales are contiguous along k, a lane copies
+# four steps' scales at once and distributes them over the slots.
 SCALES = """\
 if (tid / 32 == $warp) {
 $if staged:    const tw::u32 fours = ring + $staged_at + lane * 16;  // this lane's of four steps
@@ -293,9 +296,10 @@ $unless copied:    tw::store_shared(smem + (to - start + u * 128 + $own * 4), $s
 
 
 def _told(p: WgmmaTiling) -> dict[str, str]:
-    """Texts of which blocks hear of a free slot: ranks go along rows, so those of its row and column differ in a bit.
+    """Texts that name the blocks to notify of a free slot: blocks of the same cluster row or column.
 
-    In a row or column of four the third differs in both bits. A lane of a warp tells each.
+    Ranks are numbered along rows, so the rank of a neighbour differs in a bit. In a row or column of four, the third
+    differs in both bits. One lane of a warp notifies each block.
     """
     if p.peers == 1:
         return {"peer": "rank ^ 1", "told": "lane == 0", "still": "Neither block ends while the other"}
@@ -307,7 +311,7 @@ def _told(p: WgmmaTiling) -> dict[str, str]:
 
 
 def _has_rows(p: WgmmaTiling) -> str:
-    """The condition that a group computes rows of its block's tile; empty where each does."""
+    """The condition that a group computes rows of its block's tile; empty where every group does."""
     if p.tail_rows:
         return f"work < {p.whole} || group == piece"
     if p.sorting is None or p.sharing == 1:

@@ -1,4 +1,4 @@
-"""Recognising products for warp groups: those of Tensor Cores whose operands the copy engine can fetch."""
+"""Matching of products for warp groups: Tensor Core products whose operands TMA can copy."""
 
 from __future__ import annotations
 
@@ -17,24 +17,25 @@ from tilewright.kernels.templates.cuda_mma.source import Source
 from tilewright.kernels.templates.cuda_wgmma import window
 
 FUNCTIONS = {d.name: f"wgmma_{d.matrix}" for d in DTYPES.values() if d.matrix and d.bits <= 32}
-"""The primitive that multiplies operands of a type; float32 stands for those cut to TF32."""
+"""The WGMMA primitive for operands of a type. float32 stands for operands that the instruction truncates to TF32."""
 
 
 @lru_cache(maxsize=256)
 def match(program: Program) -> Product | None:
-    """The product that a program is, or ``None``."""
+    """The product that a program computes, or ``None``."""
     return multiplied(product(program))
 
 
 def multiplied(p: Product | None) -> Product | None:
-    """A product, where there is one that warp groups have an instruction for."""
+    """``p`` if warp groups have an instruction for its operand type, else ``None``."""
     return p if p is not None and p.instruction.dtype in FUNCTIONS else None
 
 
 def sorted_rows(p: Product | None) -> Product | None:
-    """:func:`multiplied`, where rows choose their batch: A's are read of a copy in which they lie in order.
+    """The product if warp groups can compute it where rows choose their batch, else ``None``.
 
-    Scales of blocks lie in no such order.
+    Its A is a gathered copy, whose rows are in the order of their batches. Block scales are not gathered, so a product
+    with scales is refused.
     """
     found = multiplied(p)
     if found is None or found.c.scales is not None or found.c.batch.size > MOST_DENSE:
@@ -44,20 +45,20 @@ def sorted_rows(p: Product | None) -> Product | None:
 
 @lru_cache(maxsize=256)
 def turned(p: Product) -> Product:
-    """The same product with its sides exchanged, C^T = B^T A^T: what was n is m, and results are stored transposed."""
+    """The product with swapped operands, C^T = B^T A^T: n becomes m, and results are stored transposed."""
     scales = p.c.scales.turned if p.c.scales is not None else None
     c = replace(p.c, m=p.c.n, n=p.c.m, lhs=p.c.rhs, rhs=p.c.lhs, scales=scales)
     return replace(p, c=c, a=Source(c, "a", p.b.multiplied), b=Source(c, "b", p.a.multiplied))
 
 
 def views(p: Product) -> Mapping[bool, Product]:
-    """The product as it stands, and with sides exchanged where its rows are few: a warp group multiplies 64 of them."""
+    """The product as stated, and, where it has few rows, with swapped operands: a warp group multiplies 64 rows."""
     few = p.m < 2 * ROWS and p.m < p.n
     return {False: p, True: turned(p)} if few else {False: p}
 
 
 def refuses(p: Product) -> str:
-    """Why the copy engine cannot fetch the operands; empty where it can."""
+    """Why TMA cannot copy the operands; empty where it can."""
     for s in (p.a, p.b):
         name = f"operand {s.tensor}"
         if s.rounds:
@@ -85,5 +86,5 @@ def refuses(p: Product) -> str:
 
 
 def batched(s: Source) -> bool:
-    """Whether an operand differs from batch to batch."""
+    """Whether each batch has its own operand."""
     return s.strides is not None and s.batches > 1 and s.strides[0] != 0

@@ -1,16 +1,23 @@
-"""The schedules of a product by warp groups: knobs, and what keeps them legal.
+"""Search space of a product by warp groups: knobs and the constraints that keep schedules legal.
 
-Knobs of the binary: ``SWAP`` exchanges the sides, so that n takes the rows of warp groups and a small m their columns;
-m and n are then each other's in what follows. ``BM`` x ``BN`` is an output tile and ``BK`` the depth of one slot of a
-block's ring; ``GROUPS`` warp groups multiply, a further one copies; ``STAGES`` slots lie in shared memory; ``CLUSTER``
-says how many neighbouring tiles along m and n are computed by blocks that run together: a tile of an operand that
-several share is read once, a part of it by each, and goes to all of them; ``persistent`` blocks, one a multiprocessor,
-walk over all tiles, so that one tile is copied while the one before is stored; groups share the rows of a tile, or
-with ``ping_pong`` each of two has tiles of its own, and stores one while the other group multiplies;
-``store_boxes`` passes the results through shared memory, from which the copy engine stores them; ``split_k`` sums
-pieces of k apart, ``tail`` those of the tiles that a last round of blocks has; with ``tail_rows`` a block computes the
-rows of one group of such a tile. Knobs passed at each call: ``GROUP`` rows of tiles (of clusters) are walked together
-(for the L2 cache), ``SPLIT`` is the number of pieces of k.
+Knobs of the binary:
+
+- ``SWAP`` swaps the operands, so that n takes the rows of warp groups and a small m their columns. The other knobs
+  see m and n swapped.
+- ``BM`` x ``BN`` is an output tile, and ``BK`` the depth of one slot of a block's ring.
+- ``GROUPS`` is the number of warp groups that multiply; a further one copies. ``STAGES`` is the number of slots.
+- ``CLUSTER`` is the number of tiles along m and n that a cluster computes, one tile a block. Blocks that share a
+  tile of an operand each read a part of it and multicast the part.
+- ``persistent`` launches one block a multiprocessor, which loops over tiles: the next tile is copied while a tile is
+  stored.
+- ``ping_pong`` gives each of two groups its own tiles: one group stores while the other one multiplies. Without it,
+  groups share the rows of a tile.
+- ``store_boxes`` passes results through shared memory, from which TMA stores them.
+- ``split_k`` splits k of all tiles, and ``tail`` splits k of the last wave's tiles only (a split tail wave).
+- ``tail_rows`` lets a block compute one group's rows of a tile in the last wave.
+
+Knobs of the launch: ``GROUP`` is the number of rows of tiles (of clusters) in a raster group, for the L2 cache.
+``SPLIT`` is the number of splits of k.
 """
 
 from __future__ import annotations
@@ -42,16 +49,18 @@ from tilewright.search_space import Choice, Constraint, SearchSpace, rule
 
 MAX_STAGES = 8
 CLUSTERS = {"1x1": (1, 1), "2x1": (2, 1), "1x2": (1, 2), "4x1": (4, 1), "1x4": (1, 4), "2x2": (2, 2)}
-"""Tiles of a cluster along m and n. Pairs leave no multiprocessor of a Hopper idle, clusters of four may leave some."""
+"""Number of tiles of a cluster along m and n. Clusters of two use every multiprocessor of a Hopper GPU; clusters of
+four may leave some idle."""
 
 
 def rows(p: Product) -> tuple[int, ...]:
-    """Tile sizes along m: none more than twice the extent."""
+    """Tile sizes along m, less than twice the extent, and the smallest size."""
     return tuple(n for n in (64, 128, 192, 256) if n == ROWS or n < 2 * p.m)
 
 
 def columns(p: Product) -> tuple[int, ...]:
-    """Tile sizes along n: none more than twice the extent; whole rows of shared memory where n is contiguous."""
+    """Tile sizes along n, less than twice the extent, and the smallest size. Where n is contiguous, a tile has whole
+    128-byte rows of shared memory."""
     line = LINE // p.instruction.item if p.b.contiguous == "row" else 1
     usable = [n for n in COLUMNS if n % line == 0]
     return tuple(n for n in usable if n == usable[0] or n < 2 * p.n)
@@ -59,12 +68,12 @@ def columns(p: Product) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class View:
-    """What a product allows, as it stands or with its sides exchanged."""
+    """The tile sizes and boxes that a product allows, as stated or with swapped operands."""
 
     p: Product
     rows: tuple[int, ...]
     columns: tuple[int, ...]
-    places: Mapping[int, int]  # bytes of a group's boxes of results at least, by columns of a tile; 0: there are none
+    places: Mapping[int, int]  # least bytes of a group's boxes of results, by columns of a tile; 0: no boxes
 
     @staticmethod
     def of(p: Product) -> View:
@@ -72,20 +81,21 @@ class View:
         return View(p, rows(p), columns(p), {n: PLACES * b[-1].bytes if b else 0 for n, b in boxes.items()})
 
     def tiles(self, cluster: str, bm: int, bn: int) -> bool:
-        """Whether all blocks of a cluster have a tile, and its parts are whole pieces of shared memory."""
+        """Whether every block of a cluster has a tile, and a block's part of a multicast tile is whole groups of eight
+        lines."""
         m, n = CLUSTERS[cluster]
         parted = m == 1 or self.p.b.contiguous == "row" or bn % (8 * m) == 0
         return self.p.m > bm * (m - 1) and self.p.n > bn * (n - 1) and parted
 
     def left(self, cluster: str, bm: int, bn: int, sms: int) -> int:
-        """Tiles of clusters that a last round has after full ones; 0 where there is no such round."""
+        """Number of cluster tiles in a last wave behind full ones; 0: no such wave"""
         m, n = CLUSTERS[cluster]
         tiles, at_once = self.p.batch * ceildiv(self.p.m, bm * m) * ceildiv(self.p.n, bn * n), walkers(sms, m * n)
         return tiles % at_once if tiles > at_once else 0
 
 
 def space(p: Product, target: Target, template: str, version: int) -> SearchSpace:
-    """Every legal schedule of a product on a target."""
+    """The search space of a product on a target."""
     k = depth(p)
     parts = splitk.parts(p.c, k.steps(k.line), k.line)
     seen = {turned: View.of(x) for turned, x in views(p).items()}

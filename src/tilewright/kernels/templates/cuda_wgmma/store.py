@@ -1,7 +1,7 @@
-"""C++ that hands a warp group's accumulators to the epilogue: straight from registers, or by the copy engine.
+"""C++ that hands a warp group's accumulators to the epilogue: from registers, or through boxes in shared memory.
 
-A thread holds two neighbours along n in each of two rows. 16-bit outputs stored that way fill half of each 32-byte
-sector, so two threads exchange pairs where four neighbours lie in order; boxes of 64 rows that pass through shared
+A thread holds two adjacent results along n in each of two rows. Stored as they are, 16-bit pairs fill half of each
+32-byte sector. So two threads exchange pairs where four adjacent results are contiguous. Boxes of 64 rows in shared
 memory are stored as a whole, while the group goes on.
 """
 
@@ -16,7 +16,8 @@ from tilewright.kernels.templates.cuda_mma.instruction import CHUNK
 from tilewright.kernels.templates.cuda_mma.store import direct
 from tilewright.kernels.templates.cuda_wgmma.geometry import FOUR, WgmmaTiling
 
-# A thread of two hands over what it holds of one group of eight columns, for what the other holds of the next group.
+# Two threads exchange pairs: each gives its pair of one group of eight columns for the other thread's pair of the next
+# group of eight.
 BY_FOURS = """\
 const bool odd = lane % 2;
 TW_UNROLL
@@ -35,7 +36,7 @@ for (int i = 0; i < $mi; i++) {
     }
 }"""
 
-# Finished values of box ``s``, two at a time.
+# Writes the finished values of box ``s`` to shared memory, two at a time.
 FILLED = """\
         TW_UNROLL
         for (int j = 0; j < $eights; j++) {
@@ -54,7 +55,7 @@ FILLED = """\
         }
 """
 
-# A warp's 16 rows pass through its part of a box, wherever they lie: neighbouring lanes store a row.
+# A warp's 16 rows pass through its part of a box. Adjacent lanes store a row, wherever the row lies in the output.
 BY_ROWS = (
     """\
 TW_UNROLL
@@ -81,7 +82,7 @@ for (int i = 0; i < $mi; i++) {
 }"""
 )
 
-# Boxes take turns in two places: one is filled while the other is stored.
+# Two boxes alternate: one is filled while TMA stores the other one.
 BY_ENGINE = (
     """\
 TW_UNROLL
@@ -120,7 +121,7 @@ def store(p: WgmmaTiling) -> list[str]:
             return direct(p.instruction.acc, p.mi, p.bn // 8, "[4 * j + 2 * h]", "[4 * j + 2 * h + 1]", call + ";")
         return substituted(BY_FOURS, {"mi": p.mi, "eights": p.bn // 8, "acc": p.instruction.acc, "call": call + ";"})
     e, box, by_rows = Epilogue(p.p.c), p.box, p.store is None
-    # What follows the sum may read inputs at the element's place, which edges of the tiles lack.
+    # The epilogue may read inputs at the element's index, which is out of bounds at the edges of the output.
     reads = [x for x in ("m", "n") if x in e.finished.taken]
     inside = [f"{x} < {size}" for x, size in (("m", p.p.m), ("n", p.p.n)) if x in p.edges and x in reads]
     places = {"m": sorting.row(p.p.c, f"{first} + r"), "n": f"n0 + s * {box.columns} + c"}

@@ -1,8 +1,8 @@
-"""Tiles of the last round, divided along k: blocks sum pieces of them into the workspace, a second kernel merges these.
+"""Split tail wave: blocks sum splits of k of the last wave's tiles into the workspace, and a second kernel merges them.
 
-Blocks that walk have whole tiles as long as there is one for each; what is left falls into ``SPLIT`` pieces a tile.
-The workspace holds each piece of a tile as the tile lies, and the pieces of one tile follow each other: they are added
-in that order, whichever block comes first.
+Persistent blocks compute whole tiles in full waves. Each remaining tile is split along k into ``SPLIT`` pieces. The
+workspace holds a piece in the layout of its tile, and the pieces of a tile follow each other. The merge adds pieces in
+that order, whichever block finishes first.
 """
 
 from __future__ import annotations
@@ -62,17 +62,17 @@ $merged
 
 
 def which(p: WgmmaTiling) -> list[str]:
-    """Statements that name the tile of a walk's ``work``, and the piece of it."""
+    """Statements that declare the tile and the piece of the work item ``work``."""
     return substituted(WHICH, {"whole": p.whole, "left": p.left})
 
 
 def pieces(p: WgmmaTiling) -> list[str]:
-    """Statements that declare the steps of k of a piece."""
+    """Statements that declare the range of steps of k of a piece."""
     return substituted(PIECE, {"whole": p.whole, "steps": p.tiles_k})
 
 
 def stored(p: WgmmaTiling, whole: list[str]) -> list[str]:
-    """Statements that store a tile by those for a ``whole`` one, or a piece."""
+    """Statements that store a complete tile by the statements ``whole``, or a piece to the workspace."""
     return substituted(STORE, {
         "whole": p.whole, "store": whole, "acc": p.instruction.acc,
         "of_cluster": f" * {p.together} + rank" if p.together > 1 else "", "size": p.bm * p.bn, "mi": p.mi,
@@ -81,9 +81,9 @@ def stored(p: WgmmaTiling, whole: list[str]) -> list[str]:
 
 
 def kernel(p: WgmmaTiling, place: list[str]) -> GlobalFunction:
-    """The second kernel, ``<symbol>_merge``: a thread has a pair of sums, and the last block none to spare.
+    """The kernel ``<symbol>_merge``: a thread merges a pair of results.
 
-    ``place``: statements that declare the place of tile ``tail``.
+    ``place``: statements that declare the coordinates of tile ``tail``.
     """
     return GlobalFunction(
         program=p.p.c.program, body=lambda symbol: _body(p, symbol, place), threads=THREADS, symbol="_merge",
@@ -105,5 +105,5 @@ def _body(p: WgmmaTiling, symbol: str, place: list[str]) -> str:
 
 
 def workspace(p: WgmmaTiling) -> IntExpr:
-    """Bytes of workspace."""
+    """Bytes of workspace for the pieces of the last wave."""
     return ["*", "SPLIT", p.left * p.together * p.bm * p.bn * VALUE_BYTES[p.p.c.acc]]

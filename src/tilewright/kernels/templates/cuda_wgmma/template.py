@@ -1,4 +1,4 @@
-"""The Hopper template: sums of products of two tensors by warp groups, of 16-bit, TF32 and 8-bit operands."""
+"""The Hopper template: products of two tensors by warp groups, with 16-bit, TF32 and 8-bit operands."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def _plan(p: Product, target: Target, v: Mapping[str, Value]) -> WgmmaTiling:
 
 
 def kernel(p: WgmmaTiling, values: Mapping[str, Value], target: Target) -> Kernel:
-    """Rows in order where they choose their batch, the product, and the merge of partial results."""
+    """The kernel's launches: sort and gather of rows that choose their batch, the product, the merge of partial
+    results."""
     c, parts, ordering = p.p.c, int(values["SPLIT"]), p.ordering
     split = 1 if p.tail else parts
     tiles = sizes.times(p.raster.blocks, p.together)
@@ -49,7 +50,7 @@ def kernel(p: WgmmaTiling, values: Mapping[str, Value], target: Target) -> Kerne
     static = StaticFeatures(
         target=target, work=partial(product_work, c, tail_tiles=p.left * p.together if p.tail else 0),
         registers=p.registers, tile_m=p.bm, tile_n=p.bn, tile_k=p.bk, stages=p.stages, split_k=split,
-        # A product of a group reads 64 + N rows of 32 bytes for 64 * N * depth multiply-adds.
+        # One instruction reads 64 + N rows of 32 bytes for 64 * N * depth multiply-adds.
         shared_bytes_per_flop=(ROWS + p.bn) * p.instruction.item / (2.0 * ROWS * p.bn), tensor_core=True,
         read_bytes_a=CHUNK, read_bytes_b=CHUNK, asynchronous=2, copy_threads=THREADS, persistent=p.walkers > 0,
         readers_a=p.a.readers.count, readers_b=p.b.readers.count, turns=p.groups if p.ping_pong else 1,
@@ -66,7 +67,7 @@ def kernel(p: WgmmaTiling, values: Mapping[str, Value], target: Target) -> Kerne
 
 
 def _maps(p: WgmmaTiling) -> tuple[Parameter, ...]:
-    """Tensor maps: of operands, unless threads copy their rows, and of results that the copy engine stores."""
+    """Tensor maps of the operands that TMA copies and of the results that TMA stores."""
     names = [t.name for t in p.p.c.program.inputs]
     found = {f"map_{s.name}": s.map_of(names.index(s.source.tensor)) for s in p.sides if s is p.b or not p.gather}
     if p.gathered is not None:
@@ -75,7 +76,7 @@ def _maps(p: WgmmaTiling) -> tuple[Parameter, ...]:
 
 
 def _nest(p: WgmmaTiling, group: int, split: int) -> LoopNest:
-    """Blocks, tiles of K through shared memory, warp groups, instructions."""
+    """The loop nest: blocks, tiles of K through shared memory, warp groups, instructions."""
     c, step = p.p.c, STEP_BYTES // p.instruction.item
     loops = blocks(c, p.bm, p.bn, p.bk, group * p.cluster[0], split)
     outside = len(loops)

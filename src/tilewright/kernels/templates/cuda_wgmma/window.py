@@ -1,12 +1,12 @@
-"""Operands whose rows are windows over images: with channels last their pixels are copied by TMA's im2col mode.
+"""Operands whose rows are windows over images. With channels last, TMA's im2col mode copies their pixels.
 
-A row of the product is a place of the window, and k is its taps (the window's elements), each with all channels. A copy
-takes neighbouring rows' pixels of one tap: the tap is an offset that all of them are moved by, and what lies outside of
-an image is zero, as the program's own condition has it. Where channels do not fill the last piece of a tap it is
-filled up with zeros on both sides: the other operand is read with taps as a dimension of their own.
+A row of the product is a position of the window, and k is its taps (the elements of the window) with all channels each.
+A copy takes the pixels of adjacent rows for one tap: the tap is an offset common to all of them. Pixels outside an
+image are zero, as the program's guard requires. Where channels do not fill the last chunk of a tap, both sides are
+filled up with zeros: the other operand's tensor map has taps as a dimension.
 
-With channels outermost, a line of shared memory is neighbouring rows of the product of one channel: a part of a row of
-an image, which ordinary tensor maps copy.
+With channels outermost, a line of shared memory holds adjacent rows of the product for one channel. They are a segment
+of an image's row, which tiled tensor maps copy.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ from tilewright.launch import REACH
 
 @dataclass(frozen=True)
 class Window:
-    """Where the elements of a windowed operand lie; dimensions from the innermost on, as tensor maps have them.
+    """Addresses of a windowed operand's elements. Dimensions are listed from the innermost on, as in tensor maps.
 
-    ``sizes``: of channels, the dimensions that the window moves along, and images. ``counts``: places of the window
-    along each but channels. ``offsets``: of the taps along the dimensions in between, none below zero. ``taps``: axes
-    of k but the channels, of which each tap has ``channels``. ``first``: elements to a batch's first channel.
+    ``sizes``: of the channels, the dimensions that the window moves along, and the images. ``counts``: window positions
+    along each dimension but channels. ``offsets``: of the taps along the window's dimensions, none below zero.
+    ``taps``: axes of k but the channels. ``channels``: channels of a tap. ``first``: elements to a batch's first
+    channel.
     """
 
     sizes: tuple[int, ...]
@@ -51,7 +52,7 @@ class Window:
         return len(self.sizes)
 
     def map(self, tensor: int, tile: Tile, readers: int) -> dict[str, Any]:
-        """The tensor map of an input of that number, whose copies are parts of a tile for so many readers."""
+        """The tensor map of the operand; ``tensor``: index of the input, ``readers``: multicast width of a tile."""
         strides, step = [], tile.item
         for size in self.sizes[:-1]:
             step *= size
@@ -60,16 +61,18 @@ class Window:
         return tensor_map(("tensor", tensor), tile.item, self.sizes, tuple(strides), box, LINE, self.walk)
 
     def ragged(self, item: int) -> bool:
-        """Whether pixels are no whole pieces that can be copied."""
+        """Whether a pixel's bytes are not a multiple of 16, the granularity of TMA."""
         return self.sizes[0] * item % CHUNK != 0
 
     def begin(self, origin: str, tile: Tile, readers: Readers) -> list[str]:
-        """Statements that declare the place of the window of a tile's first row, or of a block's part of these."""
+        """Statements that declare the window position of a tile's first row, or of the first row that a block
+        copies."""
         share = readers.share(tile.part(readers.count))
         return [f"const int pixel = {origin}{share};", *self.places("pixel")]
 
     def places(self, row: str) -> list[str]:
-        """Statements that declare the place of the window of a row: behind the last, of images that are not there."""
+        """Statements that declare the window position of a row. Rows behind the last one lie in images that do not
+        exist."""
         names = _names(self.rank)
         *inside, images = self.counts
         found = digits(dict(reversed(list(zip(names, (*inside, images + 1), strict=True)))), row)
@@ -90,7 +93,7 @@ class Window:
         return out
 
     def loads(self, tile: Tile, of: str, to: str, batch: str, readers: Readers) -> list[str]:
-        """Statements that copy a tile to ``to`` by the map ``of``, of ``channel`` and those that follow."""
+        """Statements that copy a tile to ``to`` by the tensor map ``of``, from channel ``channel`` on."""
         names, out = _names(self.rank), []
         first = f" + {batch} * {self.first}" if self.first else ""
         for at, _, k in tile.boxes():
@@ -101,12 +104,13 @@ class Window:
 
 @dataclass(frozen=True)
 class Planes(Window):
-    """Windows over images whose channels lie outside of their pixels, in the same terms."""
+    """Windows over images with channels outside of the pixels; fields as in :class:`Window`."""
 
     def fits(self, item: int) -> bool:
-        """Whether rows of images, with so many bytes an element, are whole lines, copied as they are multiplied."""
+        """Whether 16-bit rows of images are whole 128-byte lines, and the window's steps are all 1. ``item``: bytes of
+        an element."""
         lines = self.counts[0] * item % LINE == 0 and self.sizes[1] * item % CHUNK == 0
-        return lines and item == 2 and set(self.walk.steps) == {1}  # others are multiplied along k alone
+        return lines and item == 2 and set(self.walk.steps) == {1}  # only 16-bit operands may be contiguous along rows
 
     def ragged(self, item: int) -> bool:
         return False
@@ -134,24 +138,24 @@ class Planes(Window):
 
 
 def _names(rank: int) -> tuple[str, ...]:
-    """Of the dimensions but channels: those of pixels, and images."""
+    """Names of the dimensions but channels: those of pixels, and images."""
     return (*"xyz"[: rank - 2], "image")
 
 
 def tiled(s: Source) -> bool:
-    """Whether rows and k are steps of one size each from an operand's beginning."""
+    """Whether rows and k each have one stride, from an operand's first element on."""
     return s.is_packed or (not s.widened and s.strides is not None and not s.plain.where.const)
 
 
 @lru_cache(maxsize=256)
 def window(s: Source) -> Window | None:
-    """The windows that an operand's rows are; ``None`` where a tiled tensor map describes it, or it is none."""
+    """The window of an operand's rows; ``None`` where a tiled tensor map describes the operand, or no window does."""
     c, rows = s.c, s.group
     if tiled(s) or s.widened or s.plain.others or not c.k.axes:
         return None
     *taps, channel = c.k.axes
     indices, sizes = _indices(s), list(s.plain.tensor.shape)
-    if indices and not _image(indices[0], rows):  # one image, which is no dimension
+    if indices and not _image(indices[0], rows):  # a single image without a dimension of its own
         indices, sizes = [Linear(), *indices], [1, *sizes]
     if not indices or len(sizes) not in REACH or not _image(indices[0], rows):
         return None
@@ -191,7 +195,7 @@ def window(s: Source) -> Window | None:
 
 
 def _indices(s: Source) -> list[Linear] | None:
-    """The linear indices of an operand's read, whose condition is about the edges of its tensor alone."""
+    """The linear indices of an operand's read; ``None`` where its guard tests more than the edges of its tensor."""
     [read] = s.value.loads()
     found = [affine(i) for i in read.args]
     dims = [d for d in found if d is not None]
@@ -203,28 +207,29 @@ def _indices(s: Source) -> list[Linear] | None:
 
 
 def _image(index: Linear, rows: Group) -> bool:
-    """Whether an index is that of an image: an axis of the rows, or always the first."""
+    """Whether an index selects an image: it is an axis of the rows, or always 0."""
     return not index.const and (not index.coef or [(a in rows.axes, n) for a, n in index.coef.items()] == [(True, 1)])
 
 
 @dataclass(frozen=True)
 class _Way:
-    """How a window moves along a dimension: by an axis of the rows, or not at all; where it begins, and its taps."""
+    """How a window moves along a dimension: the axis of the rows, if any, the first position, and the offsets of the
+    taps."""
 
     axis: str
     count: int
     step: int
     first: int
     offset: Linear
-    farthest: int  # of the offsets
+    farthest: int  # largest offset of a tap
 
     def whole(self, size: int) -> bool:
-        """Whether windows are single pixels of all the dimension."""
+        """Whether the window is a single pixel that visits the complete dimension."""
         return self == _Way(self.axis, size, 1, 0, Linear(), 0)
 
 
 def _joined(moves: list[_Way], sizes: list[int]) -> tuple[list[_Way], list[int]]:
-    """The same with the first dimensions as one, as far as windows are single pixels of all of them."""
+    """``moves`` and ``sizes`` with the innermost dimensions fused, as far as the window is a single pixel in them."""
     (way, *ways), (channels, size, *more) = moves, sizes
     while ways and way.whole(size) and ways[0].whole(more[0]):
         ways, size = ways[1:], size * more.pop(0)
@@ -245,14 +250,14 @@ def _way(index: Linear, rows: Group, taps: Sequence[str], ranges: Mapping[str, i
     )  # fmt: skip
 
 
-# --------------------------------------------------------------------------- a product with one such operand
+# a product with a windowed operand
 
 
 @dataclass(frozen=True)
 class Depth:
-    """The k of a product as tiles take it, in ``line`` elements of 128 bytes; ``window``: of the operand that has some.
+    """The k axis of a product as tiles take it. ``line``: elements of 128 bytes. ``window``: of the windowed operand.
 
-    ``read_bytes``: of both operands, read of memory once: windows share pixels.
+    ``read_bytes``: bytes of both operands that are read from memory once; windows share pixels.
     """
 
     k: int
@@ -262,31 +267,31 @@ class Depth:
 
     @property
     def options(self) -> tuple[int, ...]:
-        """Depths of a tile: whole lines, which a tap's channels are filled up to."""
+        """Depths of a tile in elements: whole lines. Each tap's channels are filled up to whole lines."""
         w, line = self.window, self.line
         several = self.k > line if w is None else ceildiv(w.channels, line) % 2 == 0
         return (line, 2 * line) if several else (line,)
 
     def steps(self, bk: int) -> int:
-        """Tiles of k: those of each tap where an operand is windowed."""
+        """Number of tiles along k. Where an operand is windowed, each tap has tiles of its own."""
         w = self.window
         return ceildiv(self.k, bk) if w is None else w.taps.size * ceildiv(w.channels, bk)
 
     def multiplied(self, bk: int) -> int:
-        """Steps of k of a tile that are multiplied: where it holds one tap, what it is filled up with is left out."""
+        """Elements of k that a tile multiplies. Where a tile holds one tap, its zero filling is left out."""
         each = self.line * STEP_BYTES // LINE
         return bk if self.window is None else min(bk, ceildiv(self.window.channels, each) * each)
 
     @property
     def padded(self) -> tuple[int, int] | None:
-        """The taps and the channels of each, where taps are filled up with zeros."""
+        """Number of taps and of channels of a tap, where taps are filled up with zeros; else ``None``."""
         w = self.window
         return (w.taps.size, w.channels) if w is not None and w.channels % self.line else None
 
 
 @lru_cache(maxsize=256)
 def depth(p: Product) -> Depth:
-    """The k of a product."""
+    """The k axis of a product."""
     bytes_of = [
         s.item * (p.batch * s.group.size * p.k if window(s) is None else s.plain.tensor.size) for s in (p.a, p.b)
     ]
@@ -294,7 +299,7 @@ def depth(p: Product) -> Depth:
 
 
 def refuses(p: Product) -> str:
-    """What keeps windows from being copied; empty where nothing does, and where there are none."""
+    """Why TMA cannot copy the windows; empty where it can, and where no operand is windowed."""
     k, both = depth(p), [w for w in (window(p.a), window(p.b)) if w is not None]
     if not both:
         return ""
@@ -303,7 +308,7 @@ def refuses(p: Product) -> str:
         return "has windows on both sides"
     if w.ragged(p.instruction.item):
         return f"has pixels that are not a whole number of {CHUNK} bytes"
-    if 2 * w.channels < k.line:  # most of a copy would be zeros: the estimate is for single copies then
+    if 2 * w.channels < k.line:  # most of a copy would be zeros, and the cost estimate assumes single copies
         return f"has {w.channels} channels, of {k.line} that are copied at once"
     if k.padded and p.batch > 1:
         return "has groups of channels that do not fill copies"
