@@ -1,6 +1,6 @@
-"""Queries, keys and values as the copy engine fetches them: tensor maps of matrices that lie evenly in memory.
+"""Tensor maps of queries, keys and values, as sets of matrices with constant strides in memory.
 
-Where a table says in which page rows lie, each page is a matrix: a tile is copied in pieces that lie in one page each.
+Where a page table places rows, each page is a matrix. A tile is then copied in pieces, each within one page.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from tilewright.kernels.templates.cuda_attention.match import Form, Side
 from tilewright.kernels.templates.cuda_mma.instruction import CHUNK
 
 MOST = 1 << 31
-"""Matrices of a map, whose number is an ``int``."""
+"""Limit on the number of matrices of a tensor map, which is an ``int``."""
 EIGHT_ROWS = 8
-"""Rows after which the pattern of a tile in shared memory repeats: a piece of one has a multiple of so many."""
+"""Rows after which the swizzle pattern in shared memory repeats: a piece of a tile has a multiple of eight rows."""
 
 
 @dataclass(frozen=True)
 class Matrices:
-    """Rows of a side ``apart`` elements apart; ``number`` names a matrix of them, which begin ``step`` apart.
+    """The matrices of a side: rows ``apart`` elements apart, in ``count`` matrices ``step`` elements apart.
 
-    Heads and batches may lie in any order, and share matrices: all that matters is that where one begins is a multiple
-    of ``step``. ``step`` is 0 where there is a single one. ``rows`` of one: all, or where they are ``paged`` those of a
-    page, whose ``number`` depends on the row.
+    ``number``: the index of a matrix. Heads and batches may lie in any order and may share matrices, as long as each
+    starts at a multiple of ``step``. ``step`` is 0 for a single matrix. ``rows``: rows of a matrix: all rows, or, where
+    they are ``paged``, those of a page. A page's ``number`` depends on the row.
     """
 
     rows: int
@@ -38,12 +38,12 @@ class Matrices:
     paged: bool
 
     def piece(self, height: int) -> int:
-        """Rows of a tile of so many that certainly lie in one matrix."""
+        """Number of rows of a tile of ``height`` rows that certainly lie in one matrix."""
         return math.gcd(self.rows, height) if self.paged else height
 
 
 def matrices(s: Side) -> Matrices | None:
-    """How a side's matrices lie in memory; ``None`` where no tensor map describes that."""
+    """The matrices of a side; ``None`` where no tensor map describes them."""
     if s.where is None or s.tensor is None or (s.length > 1 and s.where.step(s.along) != 1):
         return None
     item, rows, name, apart = ITEMSIZE[s.tensor.dtype], s.rows, s.row, s.where.step(s.row)
@@ -55,7 +55,7 @@ def matrices(s: Side) -> Matrices | None:
         name = repr(axis(s.row) % rows)
         apart = s.where.of(name)
     if rows == 1:
-        apart = -(-s.length * item // CHUNK) * CHUNK // item  # no distance to a next, but a tensor map wants one
+        apart = -(-s.length * item // CHUNK) * CHUNK // item  # a single row too needs a pitch in a tensor map
     start = s.where.without(name, s.along)
     step = math.gcd(start.const, *start.coef.values())
     if apart <= 0 or apart * item % CHUNK or step * item % CHUNK:
@@ -66,9 +66,9 @@ def matrices(s: Side) -> Matrices | None:
 
 
 def _page(s: Side, where: Linear) -> int:
-    """Rows of a page where rows lie in such, which something else places; 0 where they do not.
+    """Number of rows of a page where a page table places rows, else 0.
 
-    Pages divide all rows, and eight divides a page.
+    Pages divide the rows evenly, and a page has a multiple of eight rows.
     """
     terms = [x for e in where.atoms.values() for x in e.walk()]
     inner = [x for x in terms if x.op in ("floordiv", "mod") and x.args[0].op == "axis" and x.args[0].value == s.row]
@@ -81,13 +81,13 @@ def _page(s: Side, where: Linear) -> int:
 
 
 def fetched(f: Form) -> bool:
-    """Whether the copy engine can fetch all operands: queries as they lie, keys and values in pages too."""
+    """Whether TMA can copy all operands: queries in place, keys and values also in pages."""
     q, k, v = (matrices(s) for s in f.sides)
     return f.tensor_cores and q is not None and not q.paged and k is not None and v is not None
 
 
 def described(f: Form, s: Side, tile: Tile) -> dict[str, Any]:
-    """The tensor map of a side, for copies of a tile."""
+    """The tensor map of a side, for copies of ``tile``."""
     m, item = matrices(s), tile.item
     assert m is not None
     assert s.tensor is not None

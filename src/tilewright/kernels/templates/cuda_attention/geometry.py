@@ -1,4 +1,4 @@
-"""Sizes that follow from an attention and a schedule: tiles, rows in shared memory, who computes what."""
+"""Sizes that follow from an attention and a schedule: tiles, rows in shared memory, the work of blocks and threads."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from tilewright.kernels.templates.decisions import decided
 from tilewright.kernels.templates.tiles import ceildiv
 
 ROWS, COLUMNS, DEPTH = 16, 8, 16
-"""Of one matrix instruction."""
+"""Extents of one ``mma.sync`` instruction along m, n and k."""
 GAP = 16
-"""Bytes between rows in shared memory: eight rows of 16 bytes then fall into different banks."""
+"""Bytes of padding between rows in shared memory: eight rows of 16 bytes then fall into different banks."""
 OVERHEAD = 36
-"""Registers for addresses, counters and predicates, on Tensor Cores: observed."""
+"""Registers for addresses, counters and predicates with ``mma.sync``: observed."""
 COPIED_OVERHEAD = 60
-"""On ordinary units."""
+"""Registers for addresses, counters and predicates on CUDA cores."""
 GROUP_OVERHEAD = 22
-"""On warp groups, which for rows of more than 128 bytes hold descriptors, too."""
+"""Registers for addresses, counters and predicates with warp groups. Rows of more than 128 bytes add descriptors."""
 ITEM = 4
 """Bytes of a float32."""
 
@@ -43,14 +43,13 @@ def roundup(n: int, to: int) -> int:
 class AttentionTiling:
     """Everything that the printed source depends on.
 
-    A block computes ``block_q`` queries, and walks ``block_k`` keys at a time, ``stages`` blocks of which lie in
-    shared memory. On Tensor Cores ``warps`` warps have ``tiles`` tiles of 16 queries each. On ordinary units
-    ``lanes`` threads share ``rows`` queries. ``q_registers``: fragments of the queries are kept in registers.
-    ``parts`` of the keys have a block each. ``groups``: warp groups that multiply, each with ``tiles`` of 64 queries (a
-    further one copies); 0: warps multiply on their own. ``ping_pong``: groups take turns to start their products.
-    ``persistent``: a block for each of ``sms`` multiprocessors walks over tiles of queries. ``tail``: parts of the keys
-    of the tiles that are left behind whole rounds of multiprocessors; 1: those tiles are whole, too. ``overlap``: a
-    group makes a block's weights before it waits for its product of the last block's.
+    A block computes ``block_q`` queries over blocks of ``block_k`` keys, ``stages`` of which are in shared memory. On
+    Tensor Cores ``warps`` warps have ``tiles`` tiles of 16 queries each. On CUDA cores ``lanes`` threads share ``rows``
+    queries. ``q_registers``: fragments of the queries stay in registers. ``parts``: splits of the keys, a block each.
+    ``groups``: warp groups that multiply, with ``tiles`` tiles of 64 queries each (a further group copies); 0: warps
+    multiply. ``ping_pong``: groups take turns to start their products. ``persistent``: one block for each of ``sms``
+    multiprocessors loops over tiles of queries. ``tail``: splits of the keys for tiles in the last, incomplete wave; 1:
+    no split. ``overlap``: a group computes a block's softmax before it waits for the previous block's PV product.
     """
 
     f: Form
@@ -80,22 +79,23 @@ class AttentionTiling:
 
     @property
     def one_rounding(self) -> bool:
-        """Whether weights are one operand of the matrix units: the program rounds them to the values' type."""
+        """Whether a weight is one 16-bit operand of the matrix units: the program rounds weights to the values'
+        type."""
         return self.cores and self.a.rounded == self.f.v.dtype
 
     @property
     def words(self) -> int:
-        """Operands of the matrix units that a weight becomes."""
+        """Number of 16-bit operands that a weight becomes."""
         return 1 if self.one_rounding else 2
 
     @property
     def score(self) -> Expr:
-        """The score of a product, up to :attr:`scale`."""
+        """The score of a product, without the factor :attr:`scale`."""
         return self._scaled[0]
 
     @property
     def scale(self) -> float:
-        """What scores are multiplied by beside :attr:`score`, on the way to the power of 2 that takes their place."""
+        """The constant factor of scores that is folded into the exponent of 2."""
         return self._scaled[1]
 
     @cached_property
@@ -108,7 +108,8 @@ class AttentionTiling:
 
     @property
     def warp_copies(self) -> bool:
-        """Whether a whole warp copies for the groups: rows lie in pages, or zeros are put behind them."""
+        """Whether a whole warp issues the groups' copies: rows lie in pages, or zeros are written behind a sequence's
+        end."""
         sides = [matrices(s) for s in self.f.sides]
         return self.f.v.limit is not None or any(m is not None and m.paged for m in sides)
 
@@ -118,12 +119,12 @@ class AttentionTiling:
 
     @property
     def across(self) -> int:
-        """Elements of which rows in shared memory are a whole number long."""
+        """Rows in shared memory are padded to a multiple of this number of elements."""
         return LINE // self.item if self.groups else DEPTH
 
     @property
     def unit_rows(self) -> int:
-        """Queries of a tile on Tensor Cores."""
+        """Number of queries of a tile on Tensor Cores."""
         return GROUP_ROWS if self.groups else ROWS
 
     @property
@@ -136,54 +137,54 @@ class AttentionTiling:
 
     @property
     def query_tiles(self) -> int:
-        """Tiles of queries, of all heads."""
+        """Number of tiles of queries of all heads."""
         return self.a.outer_size * self.query_blocks
 
     @property
     def left(self) -> int:
-        """Tiles of queries behind whole rounds of multiprocessors, which ``tail`` divides."""
+        """Number of tiles of queries in the last, incomplete wave whose keys ``tail`` splits."""
         return self.query_tiles % self.sms if self.tail > 1 else 0
 
     @property
     def blocks(self) -> int:
-        """Blocks, or where they walk over tiles, tiles and parts of such."""
+        """Number of work items: tiles of queries, and splits of tiles. Without persistent blocks each is a block."""
         return self.query_tiles * self.parts + self.left * (self.tail - 1)
 
     @property
     def part_blocks(self) -> int:
-        """Blocks of keys of a part, at most."""
+        """Largest number of blocks of keys of a part."""
         return ceildiv(self.key_blocks, self.parts)
 
     @property
     def launched(self) -> int:
-        """Blocks of the first launch along x; along y it has the parts of the keys."""
+        """Grid size of the first launch along x; along y it is the number of parts."""
         if self.parts > 1:
             return self.query_tiles
         return min(self.sms, self.blocks) if self.persistent else self.blocks
 
     @property
     def divided(self) -> bool:
-        """Whether a block's keys are a part."""
+        """Whether a block's keys may be a part of all keys."""
         return self.parts > 1 or self.tail > 1
 
     @property
     def start(self) -> str:
-        """Text of where a block's blocks of keys start."""
+        """Text of the number of a block's first block of keys."""
         return "start" if self.divided else "0"
 
     @property
     def end(self) -> str:
-        """Text of where a block's blocks of keys end."""
+        """Text of the number behind a block's last block of keys."""
         return "end" if self.divided else f"{self.key_blocks}"
 
     @property
     def each(self) -> int:
-        """Parts of a row that is merged."""
+        """Number of parts of a merged row."""
         return max(self.parts, self.tail)
 
     @property
     def merged_rows(self) -> int:
-        """Rows of the result, filled up to whole tiles, that are merged of parts."""
+        """Number of rows of the result that are merged of parts, filled up to whole tiles for ``tail``."""
         if self.tail > 1:
             return self.left * self.block_q
         return self.a.outer_size * self.a.queries if self.parts > 1 else 0
@@ -197,31 +198,31 @@ class AttentionTiling:
 
     @cached_property
     def depth(self) -> int:
-        """Elements of a query's row, filled up with zeros."""
+        """Elements of a query's row, padded with zeros."""
         return roundup(self.a.depth, self.across if self.cores else 4)
 
     @property
     def steps(self) -> int:
-        """Products of Tensor Cores along a query's row."""
+        """Number of Tensor Core instructions along a query's row."""
         return ceildiv(self.a.depth, DEPTH)
 
     @cached_property
     def value_vector(self) -> int:
-        """Neighbours of a result's row that a thread of an ordinary unit computes."""
+        """Number of adjacent elements of a result's row that a thread computes together on CUDA cores."""
         return next(v for v in (4, 2, 1) if v == 1 or self.a.width >= v * self.lanes)
 
     @cached_property
     def value_groups(self) -> int:
-        """Such groups of a thread."""
+        """Number of groups of :attr:`value_vector` elements of a thread."""
         return ceildiv(self.a.width, self.value_vector * self.lanes)
 
     @cached_property
     def width(self) -> int:
-        """Elements of a value's row, filled up."""
+        """Elements of a value's row, padded."""
         return roundup(self.a.width, self.across if self.cores else self.value_vector * self.lanes)
 
     def pitch(self, side: str) -> int:
-        """Elements between rows of ``q``, ``k`` or ``v``."""
+        """Row pitch of ``q``, ``k`` or ``v`` in shared memory, in elements."""
         row = self.width if side == "v" else self.depth
         return row if self.groups else roundup(row, GAP // self.item) + GAP // self.item
 
@@ -233,17 +234,17 @@ class AttentionTiling:
 
     @property
     def weight_pitch(self) -> int:
-        """Elements between rows of the weights, which ordinary units exchange."""
+        """Row pitch, in elements, of the weights that threads exchange in shared memory on CUDA cores."""
         return roundup(self.block_k, 4) + 4
 
     @property
     def async_copies(self) -> bool:
-        """Whether all tiles are copied as they lie in memory."""
+        """Whether ``cp.async`` or TMA copies all tiles without conversion."""
         return self.cores or all(s.vector and s.dtype == "float32" for s in self.f.sides)
 
     @property
     def read_bytes(self) -> tuple[int, int]:
-        """Bytes of one read of keys and of one of values from global memory."""
+        """Bytes of one read of keys and of one read of values from global memory."""
         if self.groups:
             return CHUNK, CHUNK
         _, k, v = (ITEMSIZE[s.dtype] * (s.vector if self.async_copies else 1) for s in self.f.sides)
@@ -251,11 +252,11 @@ class AttentionTiling:
 
     @property
     def keys_each(self) -> int:
-        """Keys of a block that a thread of an ordinary unit scores."""
+        """Number of keys of a block that a thread scores on CUDA cores."""
         return self.block_k // self.lanes
 
     def bytes(self, side: str) -> int:
-        """Of one tile."""
+        """Bytes of the tile of ``q``, ``k`` or ``v``."""
         return (self.block_q if side == "q" else self.block_k) * self.pitch(side) * self.item
 
     @property
@@ -266,8 +267,8 @@ class AttentionTiling:
     def memory(self) -> Shared:
         """Shared memory: queries, the ring of keys and values, then weights or, with warp groups, barriers.
 
-        Barriers: of each group's queries (they came; they are done with), of each slot, of values that need zeros, of
-        each group's turn.
+        The barriers are: for each group's queries (full; free again), for each slot, for values that need zeros, and
+        for each group's ping-pong turn.
         """
         tiles = {"q": (self.bytes("q"), GAP), "ring": (self.stages * self.stage_bytes, GAP)}
         if not self.groups:
@@ -280,12 +281,12 @@ class AttentionTiling:
 
     @property
     def shared(self) -> int:
-        """Bytes of shared memory of a block; tiles of warp groups are aligned in it."""
+        """Bytes of shared memory of a block, with the padding that aligns tiles of warp groups."""
         return self.memory.bytes + (EIGHT if self.groups else 0)
 
     @cached_property
     def registers(self) -> int:
-        """A thread's, estimated."""
+        """Estimated registers of a thread."""
         if not self.cores:
             result = self.rows * self.value_groups * self.value_vector
             held = max(4 * (self.rows + self.keys_each), 4 * self.rows + self.value_groups * self.value_vector)
@@ -293,24 +294,24 @@ class AttentionTiling:
         result, scores = self.width // COLUMNS * 4, self.block_k // COLUMNS * 4
         # Over long rows the compiler reads fragments, or computes addresses, far ahead.
         ahead = max(0, self.depth + self.width - 256) // 6
-        if self.groups:  # weights of one block are multiplied while the next one's scores are made
+        if self.groups:  # PV products of one block overlap QK products of the next
             each = result + scores * (2 + self.words) // 2 + 8
             overhead = GROUP_OVERHEAD + min(14, 2 * max(0, self.steps - 4))
             return overhead + (ahead if self.groups == 1 or self.ping_pong else 0) + self.tiles * each
         words = 4 if self.one_rounding else 5
         queries = self.depth // DEPTH * 4 if self.q_registers else 4
-        # The second of two words that a weight becomes lives beside its score for a while.
-        counters = 4 * (self.stages - 2)  # of which block is where
+        # The second 16-bit operand of a weight is live beside its score for a while.
+        counters = 4 * (self.stages - 2)  # that track the blocks in the ring
         return OVERHEAD + counters + ahead + self.tiles * (result + scores * words // 4 + queries + 8)
 
     @property
     def output_vector(self) -> int:
-        """Neighbours that a store holds."""
+        """Number of adjacent results of a store."""
         return 2 if self.cores and self.a.width % 2 == 0 else 1
 
     @property
     def align(self) -> int:
-        """Bytes to which tensors must be aligned."""
+        """Alignment of the tensors in bytes."""
         copies = [s.vector * ITEMSIZE[s.dtype] for s in self.f.sides] if self.async_copies else []
         own = [ITEMSIZE[t.dtype] for t in self.a.program.inputs]
         boxes = CHUNK if self.groups else 1
@@ -318,7 +319,10 @@ class AttentionTiling:
 
 
 def _unscaled(score: Expr) -> tuple[Expr, float] | None:
-    """A score without the factor that all its values have beside minus infinity, and that; ``None`` without one."""
+    """A score without its positive constant factor, and that factor; ``None`` without one.
+
+    Masked scores of minus infinity need not have the factor.
+    """
     if score.op == "select":
         condition, a, b = score.args
         if any(x.op == "var" for x in condition.walk()):
@@ -338,7 +342,7 @@ def _unscaled(score: Expr) -> tuple[Expr, float] | None:
 
 
 def fits(p: AttentionTiling, target: Target) -> bool:
-    """Whether ``min_blocks`` blocks fit a multiprocessor, as far as that can be told."""
+    """Whether ``min_blocks`` blocks fit a multiprocessor, by estimated registers and by shared memory."""
     if p.groups:
         held = p.registers <= most_registers(p.groups, p.min_blocks)
     else:
@@ -352,7 +356,7 @@ def fits(p: AttentionTiling, target: Target) -> bool:
 
 
 def plan(f: Form, target: Target, values: Mapping[str, Value]) -> AttentionTiling:
-    """The plan of a schedule's values; knobs that its space lacks have the only value that they could have."""
+    """The tiling for a schedule's values; knobs that the space lacks take their only possible value."""
     if values.get("pack"):
         assert f.packed is not None
         f = f.packed

@@ -1,4 +1,4 @@
-"""Which attentions a GPU computes here, on which units, and how queries, keys and values are read."""
+"""Matching of attentions for GPUs, the units that compute them, and the layout of queries, keys and values."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from tilewright.kernels.templates.cuda.runs import Run
 from tilewright.kernels.templates.cuda_attention.pack import joined, packed
 
 WIDEST = 256
-"""Elements of a query, or of a value: the result's row is held in registers."""
+"""Most elements of a query or of a value: the result's row is held in registers."""
 
 
 @dataclass(frozen=True, eq=False)
 class Side:
     """Queries, keys or values as rows in memory.
 
-    ``value`` is an element as it is multiplied, over the axes ``row`` and ``along`` and outer ones. ``load`` is its
-    read, ``None`` where it is no single one; ``vector`` elements (0 where they are no neighbours) may be copied
-    at once. ``limit``: rows from this number on are zeros.
+    ``value``: an element as it is multiplied, over the axes ``row`` and ``along`` and outer axes. ``load``: its read;
+    ``None`` where the value is not a single read. ``vector``: elements of one copy, or 0 where adjacent elements are
+    not contiguous. ``limit``: valid length: rows from this number on are zeros.
     """
 
     value: Expr
@@ -41,20 +41,20 @@ class Side:
 
     @property
     def gathered(self) -> bool:
-        """Whether another tensor says where a row lies."""
+        """Whether another tensor gives the place of a row."""
         return self.load is not None and any(e.loads() for e in self.load.args)
 
     @property
     def dtype(self) -> str:
-        """In memory."""
+        """Element type in memory."""
         return self.tensor.dtype if self.tensor is not None else "float32"
 
 
 @dataclass(frozen=True, eq=False)
 class Form:
-    """A matched program and its three operands. ``tensor_cores``: 16-bit operands, which these multiply.
+    """A matched program and its three operands. ``tensor_cores``: all operands are 16-bit and go to Tensor Cores.
 
-    ``packed``: the same with the queries of heads that share keys as rows of one (``pack``), where there are such.
+    ``packed``: the form in which heads that share keys are rows of one head (``pack``); ``None``: no heads share keys.
     """
 
     a: Attention
@@ -71,7 +71,7 @@ class Form:
 
 @lru_cache(maxsize=128)
 def match(program: Program) -> Form | None:
-    """The attention that a program is; the same object each time."""
+    """The attention that a program computes, or ``None``; the same object at each call."""
     a = attention(program)
     if a is None or not supported(a.program) or max(a.depth, a.width) > WIDEST or a.outer_size * a.queries >= 1 << 30:
         return None
@@ -102,6 +102,7 @@ def _side(a: Attention, value: Expr, row: str, along: str, rows: int, length: in
 
 
 def _vector(where: Linear, along: str, length: int, dtype: str) -> int:
-    """The most neighbours, a power of two, that a copy of at most 16 bytes may hold; 0 where there are none."""
+    """The most adjacent elements, a power of two, of a copy of at most 16 bytes; 0 where elements are not
+    contiguous."""
     run = Run(((along, length),))
     return run.widest(where, ITEMSIZE[dtype]) if length == 1 or run.step(where) == 1 else 0

@@ -1,7 +1,7 @@
-"""Parts of the keys, which blocks share: what each leaves in the workspace, and the second kernel, which merges them.
+"""Split of the keys among blocks: what each part leaves in the workspace, and the second kernel, which merges parts.
 
-Where queries are few, blocks of them leave multiprocessors idle (Dao and others, "Flash-Decoding", 2023). So do the
-tiles behind whole rounds of multiprocessors (Osama and others, "Stream-K", 2023).
+Where queries are few, their blocks leave multiprocessors idle (Dao and others, "Flash-Decoding", 2023). So do the tiles
+of an incomplete last wave (Osama and others, "Stream-K", 2023).
 """
 
 from __future__ import annotations
@@ -22,23 +22,26 @@ THREADS = 256
 FLOPS = 4
 """Operations of a part's element: its weight, sum and result."""
 MANY = 4
-"""Elements of a thread where there are many, which then are neighbours in a row."""
+"""Number of adjacent elements of a row that a thread merges where the last wave is split."""
 
 
 def workspace(p: AttentionTiling) -> Workspace:
-    """Rows of the result for each part and query, not divided yet, then their bases, and the sums of the weights."""
+    """The workspace: for each part and query the unnormalised result, the base and the sum of the weights."""
     rows = p.each * p.merged_rows
     return Workspace((Array("results", "float", rows * p.a.width), Array("bases", "float", rows),
                       Array("sums", "float", rows)), ITEM)  # fmt: skip
 
 
 def _first(p: AttentionTiling, name: str) -> int:
-    """Floats in front of an array in the workspace."""
+    """Offset of an array in the workspace, in floats."""
     return workspace(p).at(name) // ITEM
 
 
 def left(p: AttentionTiling, first: str, base: str, total: str) -> list[str]:
-    """Statements by which a query's ``first`` thread leaves base and sum; its result belongs at ``partial``."""
+    """Statements that store a query's base and sum of weights, by the thread for which ``first`` holds.
+
+    They declare ``partial``, where the query's unnormalised result belongs.
+    """
     if not p.divided:
         return []
     row = f"(part * {p.a.outer_size} + block) * {p.a.queries} + i"
@@ -55,9 +58,9 @@ def left(p: AttentionTiling, first: str, base: str, total: str) -> list[str]:
 
 
 def kernels(p: AttentionTiling, weight: str) -> tuple[GlobalFunction, ...]:
-    """The second kernel, ``<symbol>_merge``, where parts are merged.
+    """The kernel ``<symbol>_merge``, where parts are merged.
 
-    ``weight``: text of a part's weight, from its ``base`` and that of all parts, ``top``.
+    ``weight``: text of a part's weight, from its ``base`` and the largest base, ``top``.
     """
     if not p.divided:
         return ()
@@ -97,7 +100,7 @@ def _body(p: AttentionTiling, symbol: str, weight: str) -> str:
     })  # fmt: skip
 
 
-# A part that has no key for a query has the least base, and a sum of 0: no other part, no weight.
+# A part without a visible key for a query has the lowest base and a sum of 0: beside any other part its weight is 0.
 MERGE = """\
     using namespace ${symbol}_;
     tw::grid_wait();
@@ -131,7 +134,7 @@ for (int n = 0; n < $each; n += $together)
 
 
 def _each(p: AttentionTiling) -> int:
-    """Neighbours in a row that a thread merges."""
+    """Number of adjacent elements of a row that a thread merges."""
     return MANY if p.tail > 1 and p.a.width % MANY == 0 else 1
 
 
@@ -142,7 +145,7 @@ def partial(p: AttentionTiling, part: Expr) -> Access:
 
 
 def _nest(p: AttentionTiling) -> LoopNest:
-    """The loops of the second kernel."""
+    """The loop nest of the merge."""
     a = p.a
     result = a.accesses[2]
     return LoopNest(

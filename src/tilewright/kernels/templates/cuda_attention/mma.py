@@ -1,10 +1,10 @@
-"""The kernel for ``mma.sync``: products of warps, tiles copied by all threads.
+"""The kernel for ``mma.sync``: warps multiply, all threads copy tiles.
 
-A warp holds tiles of 16 queries. For each block of keys it multiplies queries by keys, turns the products into scores
-and these into weights (``softmax``), which it multiplies by values.
+A warp holds tiles of 16 queries. For each block of keys it computes the QK product, then scores and weights
+(``softmax``), then the PV product.
 
-A ring of two or three slots is filled a block or two ahead. In a single slot the next keys come once these are
-multiplied, and a block's values while its keys are: half the shared memory, for one more barrier.
+A ring of two or three slots is filled one or two blocks ahead. With a single slot, the next keys are copied behind the
+QK product, and a block's values during it. This halves shared memory and costs one more barrier.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ $store"""
 
 
 def body(p: AttentionTiling) -> Body:
-    """The kernel's statements behind a block's place."""
+    """The kernel's statements behind the declarations of a block's place."""
     scored, ahead = p.block_k // COLUMNS, p.stages - 1
     last_slot, used = ahead * p.stage_bytes, set[str]()
     mapping = {

@@ -1,6 +1,7 @@
-"""Heads that share keys as further queries: where queries are few, one tile takes those of all such heads.
+"""Packs heads that share keys into the query axis: where queries are few, one tile takes the queries of all these
+heads.
 
-Keys and values are then read once for the heads, not once a head, and rows of a tile that would be empty are theirs.
+The kernel then reads keys and values once for all these heads, and fills rows of a tile that would be empty.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from tilewright.kernels.families.attention import Attention, Rows
 from tilewright.kernels.rewrite.simplify import simplified
 
 FEW = 128
-"""Queries that fill tiles without those of other heads, which would take each other's masks as well."""
+"""Number of queries that fill tiles on their own. Packed queries would cost the masks of other heads as well."""
 
 
 def packed(a: Attention) -> Attention | None:
-    """The same attention whose query axis walks over (head, query) pairs, for few queries of heads that share keys."""
+    """The attention whose query axis runs over (head, query) pairs, for few queries of heads that share keys; else
+    ``None``."""
     if a.queries >= FEW:
         return None
     shares = {x: _sharing(a, x) for x in a.outer}
@@ -42,9 +44,10 @@ def packed(a: Attention) -> Attention | None:
 
 
 def joined(a: Attention, where: Linear) -> Linear:
-    """A position in which a packed row's head and query make a number of one axis again, where they lie evenly."""
+    """A position whose terms of a packed row's head and query are one term of the query axis, if they have one
+    stride."""
     each = a.places.get(a.query)
-    if each is None or each.op != "mod":  # with a single query a row is a head
+    if each is None or each.op != "mod":  # with a single query, a row is a head
         return where
     size = whole(each.args[1])
     head, query = repr(axis(a.query) // size), repr(each)
@@ -54,7 +57,7 @@ def joined(a: Attention, where: Linear) -> Linear:
 
 
 def _sharing(a: Attention, x: str) -> int:
-    """How many neighbours along an outer axis read the same keys and values."""
+    """Number of adjacent heads along an outer axis that read the same keys and values."""
     nodes = [e for read in (a.k.load, a.v.load, a.v.limit) if read is not None for e in read.walk()]
     divided = [e for e in nodes if e.op == "floordiv" and e.args[0].op == "axis" and e.args[0].value == x]
     alone = [e for e in nodes if e.op == "axis" and e.value == x]

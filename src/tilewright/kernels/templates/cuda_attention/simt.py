@@ -1,8 +1,8 @@
-"""The kernel for ordinary units: tiles of queries, keys and values in shared memory, float32 throughout.
+"""The kernel for CUDA cores: tiles of queries, keys and values in shared memory, float32 throughout.
 
-``lanes`` threads of a warp share ``rows`` queries: each scores every ``lanes``-th key of a block, and sums groups of
-neighbours of the result, ``lanes`` groups apart. In between, the weights pass through shared memory. They are powers of
-2 over a base that seldom moves, as on Tensor Cores (:mod:`.softmax`).
+``lanes`` threads of a warp share ``rows`` queries. A thread scores every ``lanes``-th key of a block. For the result, a
+thread sums groups of adjacent elements, ``lanes`` groups apart. The weights pass through shared memory in between. They
+are powers of 2 relative to a base that seldom changes, as on Tensor Cores (:mod:`.softmax`).
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ for (int r = 0; r < $rows; r++)
 
 
 def body(p: AttentionTiling) -> Body:
-    """The kernel's statements behind a block's place."""
+    """The kernel's statements behind the declarations of a block's place."""
     shared, used = p.parts > 1, set[str]()
     if not shared:
         used |= set(finish(p).taken)

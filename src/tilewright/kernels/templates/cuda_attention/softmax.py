@@ -1,13 +1,14 @@
-"""The softmax, block by block of keys: powers of 2 in all kernels, and what both kernels for Tensor Cores share.
+"""The online softmax over blocks of keys: powers of 2 for all kernels, and code of both Tensor Core kernels.
 
-``s[tile][n][4]`` are a thread's scores of a tile of queries and ``o[tile][n][4]`` its sums of values, in the order of
-accumulators: two neighbours in each of two rows, for every eight columns; quads of lanes share a row. A score's
-accumulators lie as the operand of the second product wants its rows, so the weights never leave the registers.
-Weights are powers of 2 of what scores exceed the base by. It follows their maximum only when that has gone far ahead,
-which happens seldom beyond the first block: sums and results are not scaled in each.
+``s[tile][n][4]`` are a thread's scores of a tile of queries, and ``o[tile][n][4]`` its sums of values. Both are in the
+order of accumulators: two adjacent elements in each of two rows, for every eight columns; four lanes share a row. The
+layout of the scores is the operand layout of the PV product, so weights never leave the registers.
 
-Weights that the program rounds to the values' type are one operand. Those that it keeps in float32 are split into two
-16-bit parts, whose products are added.
+Weights are powers of 2 of the score's excess over a base. The base follows the running maximum only when the maximum is
+far ahead of it. That is rare behind the first block, so sums and results are seldom rescaled.
+
+Weights that the program rounds to the values' type are one operand. Weights that the program keeps in float32 are split
+into two 16-bit operands, whose products are added.
 
 Polynomials of degree 3 for a quarter of the exponentials (FlashAttention-4) took 1.08 to 1.18 of the time on an H200.
 """
@@ -25,8 +26,10 @@ from tilewright.kernels.templates.cuda_attention.text import finish, indented, p
 
 LOG2_E = math.log2(math.e)
 ROOM, KEPT_ROOM = 15, 7
-"""Powers of 2 that weights may reach before a query's base moves: the last that float16 holds, and less where weights
-stay float32, as a longer power has fewer bits behind the point."""
+"""Largest exponent of 2 of a weight before a query's base moves: the last that float16 holds.
+
+It is smaller where weights stay float32, since a larger exponent leaves fewer fraction bits.
+"""
 
 
 def short(p: AttentionTiling) -> str:
@@ -35,10 +38,11 @@ def short(p: AttentionTiling) -> str:
 
 
 def powers(p: AttentionTiling, shift: str = "shift[m][h]") -> dict[str, object]:
-    """Texts: a weight as a power of 2, a base's opposite, by which power of 2 its move from ``shift`` multiplies
-    weights, room.
+    """Texts of the softmax's exponents.
 
-    ``weight``: the power of 2 by which a part of the keys counts.
+    ``power``: a weight's exponent of 2. ``raised``: the negated new base. ``change``: the exponent by which weights are
+    rescaled when the base moves from ``shift``. ``room``: the exponent above which the base moves. ``weight``: the
+    exponent of the factor of a part of the keys.
     """
     log2 = f"{p.scale * LOG2_E:.9g}f"
     if p.one_rounding:
@@ -52,21 +56,22 @@ def powers(p: AttentionTiling, shift: str = "shift[m][h]") -> dict[str, object]:
 
 
 def weight(p: AttentionTiling) -> str:
-    """Text of the weight of a part of the keys, from its ``base`` and that of all parts, ``top``."""
+    """Text of the factor of a part of the keys, from its ``base`` and the largest base, ``top``."""
     return f"tw::exp2_approx({powers(p)['weight']})"
 
 
 def functions(p: AttentionTiling) -> str:
-    """Functions of all kernels of a schedule."""
+    """Device functions of a schedule's kernels."""
     parts = [substitute(PARTS, {"t": short(p)})] if p.cores and not p.one_rounding else []
     return "\n".join([*([FLAT] if p.groups else []), *parts, substitute(POWER, powers(p)), finish(p).define()])
 
 
-# A tile's fragments as the registers of one product of a warp group.
+# A tile's fragments as the flat registers of one warp-group instruction.
 FLAT = """\
 template <int N> TW_DEVICE float (&flat(float (&x)[N][4]))[4 * N] { return reinterpret_cast<float (&)[4 * N]>(x); }"""
 
-# Two weights as two words, whose sums they are to twice a 16-bit type's precision.
+# Splits two weights into two words, each a pair of 16-bit numbers. A weight's two numbers add up to twice a 16-bit
+# type's precision.
 PARTS = """\
 TW_DEVICE void parts(tw::u32 &high, tw::u32 &low, float a, float b) {
     high = tw::pack_$t(a, b);
@@ -78,10 +83,10 @@ TW_DEVICE void parts(tw::u32 &high, tw::u32 &low, float a, float b) {
 
 POWER = "TW_DEVICE float power(float score, float shift) { return $power; }"
 
-# ``shift`` is the base's opposite, as a power of 2 where one rounding is allowed: what 2^x loses to an argument's
-# rounding is small beside the sum. It starts where every score lies far ahead of it but minus infinity, whose weight
-# is 0. A row moves its base only for its own scores: no result depends on other rows. NaN scores need no care in the
-# maximum: they make the weight NaN, and with it the sum.
+# ``shift`` is the negated base, as an exponent of 2 where one rounding is allowed: the error of 2^x from rounding x is
+# small beside the sum. The initial shift makes every score but minus infinity exceed the base, and gives minus infinity
+# the weight 0. A row moves its base only for its own scores: no result depends on other rows. The maximum may ignore
+# NaN scores: they make the weight NaN, and with it the sum.
 INITIAL = """\
 float o[$tiles][$result][4], shift[$tiles][2], sum[$tiles][2];
 TW_UNROLL
@@ -161,12 +166,12 @@ $unless pairs:                    if (e + c < $width) tw::store_global($to + ($o
 
 
 def statements(p: AttentionTiling, row: str, used: set[str], later: bool = False) -> dict[str, list[str]]:
-    """Statements by what they are for.
+    """Statements by purpose.
 
-    ``initial`` declares sums, ``scores`` turns the products of the block at ``j0`` into scores, ``most`` moves bases
-    that these exceed, ``store`` ends. ``row``: text of the number of a warp's 16 rows in the block's, of tile ``m``.
-    ``later``: the sums of values are not scaled where bases move, but left to be, by ``scale``, in warps one of whose
-    lanes has seen scores ``above`` its base. ``used`` gets the variables that statements use.
+    ``initial`` declares sums. ``scores`` turns the products of the block at ``j0`` into scores. ``most`` moves bases
+    that scores exceed. ``store`` stores the result. ``row``: text of the number of a warp's 16 rows in the block, of
+    tile ``m``. ``later``: ``most`` does not rescale the sums of values but leaves the factors in ``scale``, for warps
+    with a lane whose scores are ``above`` its base. ``used`` receives the variables that the statements use.
     """
     scored, result = p.block_k // COLUMNS, p.width // COLUMNS
     loops = [f"for (int {name} = 0; {name} < {n}; {name}++)" for name, n in (("m", p.tiles), ("n", scored), ("c", 4))]
@@ -187,7 +192,7 @@ def statements(p: AttentionTiling, row: str, used: set[str], later: bool = False
 
 
 def _store(p: AttentionTiling, mapping: Mapping[str, object], used: set[str]) -> list[str]:
-    """Statements that store a tile's result, or a part of it."""
+    """Statements that store a tile's result, or a part's unnormalised result."""
 
     def text(part: bool, left: list[str]) -> list[str]:
         return substituted(STORE, {**mapping, "part": part, **_stored(p, part, used), "left": left})
@@ -201,7 +206,7 @@ def _store(p: AttentionTiling, mapping: Mapping[str, object], used: set[str]) ->
 
 
 def _stored(p: AttentionTiling, part: bool, used: set[str]) -> dict[str, object]:
-    """Texts of what is stored, and where, of a whole result or of a ``part``."""
+    """Texts of the stored values and their places, for a complete result or a ``part``."""
     sums = {
         "first": ("o[m][n][2 * h]", "e"),
         "second": ("o[m][n][2 * h + 1]", "e + 1"),

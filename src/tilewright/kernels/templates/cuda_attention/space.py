@@ -1,16 +1,18 @@
-"""The schedules of an attention on a GPU, and the default one.
+"""Search space of an attention on a GPU, and its default schedule.
 
-Knobs of all kernels: ``warps`` of a block, ``BK`` keys at a time, ``stages`` blocks of keys in shared memory,
-``min_blocks`` that a multiprocessor must hold. On Tensor Cores: ``tiles`` of 16 queries a warp, ``q_registers``
-keeps their fragments in registers. On Hopper: ``groups`` of four warps multiply as such, where the copy engine can
-fetch all operands; 0: each warp on its own. With ``ping_pong`` they take turns to start products, so that one makes
-weights while another multiplies (Shah and others, "FlashAttention-3", 2024). On ordinary units: ``rows`` queries that
-``lanes`` threads share. Where there may be fewer blocks than multiprocessors, ``KP`` of them share the keys of their
-queries, and a second kernel merges the parts. ``pack``: where heads share keys, rows of a tile are queries of all of
-these.
+Knobs of all kernels: ``warps`` of a block, ``BK`` keys of a block, ``stages`` blocks of keys in shared memory,
+``min_blocks`` that a multiprocessor must hold. On Tensor Cores, each warp has ``tiles`` tiles of 16 queries, and
+``q_registers`` keeps their fragments in registers. On CUDA cores, ``lanes`` threads share ``rows`` queries.
 
-Of groups alone (``geometry.AttentionTiling``): ``overlap`` says when weights are made, ``persistent`` and ``tail`` how
-more tiles of queries than multiprocessors are distributed.
+On Hopper, ``groups`` warp groups multiply where TMA can copy all operands; 0: each warp multiplies on its own. With
+``ping_pong`` groups take turns to start products, so that one group computes its softmax while another multiplies (Shah
+and others, "FlashAttention-3", 2024).
+
+Where there may be fewer blocks than multiprocessors, ``KP`` blocks split the keys of their queries, and a second kernel
+merges the parts. ``pack``: where heads share keys, rows of a tile are the queries of all of these heads.
+
+Knobs of warp groups only (``geometry.AttentionTiling``): ``overlap`` orders softmax and products. ``persistent`` and
+``tail`` distribute tiles of queries where they outnumber multiprocessors.
 """
 
 from __future__ import annotations
@@ -32,41 +34,43 @@ from tilewright.search_space import Choice, Constraint, SearchSpace, rule
 
 POWERS = (16, 32, 64, 128)
 KEYS = (16, 32, 64, 96, 128, 192)
-"""What warp groups can take at a time."""
+"""Numbers of keys of a block for warp groups."""
 CODE_LIMIT = 4096
-"""Multiply-adds in one unrolled loop body."""
+"""Most multiply-adds in one unrolled loop body."""
 DEEP = 5
-"""Blocks of keys in shared memory where a group has few queries, and memory is the slower."""
+"""Number of blocks of keys in shared memory where a group has few queries and memory is the bottleneck."""
 L2_BYTES = 64
-"""Bytes a clock from the second-level cache to a multiprocessor."""
+"""Bytes a clock from the L2 cache to a multiprocessor."""
 LATENCY = 1200
 """Cycles from a copy's start to its end where memory is busy, on an H200."""
 PART = 64
-"""Keys of a part, at least."""
+"""Fewest keys of a part."""
 MOST_PARTS = 64
 TAILS = (1, 2, 3, 4, 5, 8)
-"""Parts of a tile that is left behind whole rounds."""
+"""Numbers of splits of a tile in the last, incomplete wave."""
 MERGE = 4000
-"""Cycles that a second launch takes, guessed."""
+"""Cycles of a second launch, guessed."""
 MERGED_BYTES = L2_BYTES / 2
-"""Bytes of parts a clock, which are written and read, on an H200."""
+"""Bytes of partial results that a multiprocessor writes or reads in a clock, on an H200."""
 ENDS = {0: 2000, 1: 5200, 2: 5200, 3: 8500}
-"""Cycles from a block's start to its first product and from its last to its end, by groups, on an H200."""
+"""Cycles before a block's first product and behind its last product together, by number of groups, on an H200."""
 WALKED = 3000
-"""What of these a walk saves, and blocks of their own with long rows and divided tiles: an H200 took 1.02 of the time
-with a walk for those."""
+"""Cycles of :data:`ENDS` that a persistent loop saves.
+
+Blocks of a split tail with long rows save them without a persistent loop: there an H200 took 1.02 of the time with one.
+"""
 SHORT = 64
-"""Elements of a row that is short."""
+"""Most elements of a short row."""
 COPIED_RATE = 0.94
-"""Share of memory's bandwidth that copies by threads reach, of what the copy engine does, on an H200."""
+"""Bandwidth of memory with copies by threads, relative to TMA, on an H200."""
 FEW_KEYS = 8192
-"""Keys of a part from which on a group is known to be faster for a few queries, on an H200."""
+"""Keys of a part from which on a warp group is known to be faster for a few queries, on an H200."""
 GAIN = 1.25
-"""By how much parts must be estimated to be faster for the default to have them."""
+"""Estimated speed-up from which on the default splits the keys."""
 TURNS = {2: 1.02, 3: 0.96}
-"""What a block of keys costs where so many groups take turns, of what it costs without, on an H200."""
+"""Time of a block of keys with ping-pong, relative to the time without, by number of groups, on an H200."""
 SAFE = 252
-"""Estimated registers up to which nothing was seen to be spilled."""
+"""Most estimated registers without any spill seen."""
 
 
 def _knobs(f: Form, target: Target) -> list[Choice]:
@@ -97,7 +101,7 @@ def _knobs(f: Form, target: Target) -> list[Choice]:
 
 
 def _of_groups(rows: int) -> list[Choice]:
-    """Knobs of warp groups; one has few queries for itself."""
+    """Knobs of warp groups. Few queries allow only one group."""
     return [
         Choice("groups", (0, *(REGISTERS if rows > ROWS * WARPS else (1,)))),
         Choice("ping_pong", (False, True)),
@@ -106,8 +110,10 @@ def _of_groups(rows: int) -> list[Choice]:
 
 
 def _parts(f: Form, target: Target) -> tuple[int, ...]:
-    """Numbers of parts of the keys: powers of 2, and those that make whole rounds of multiprocessors; none where even
-    the largest blocks keep all multiprocessors busy."""
+    """Values of ``KP``: powers of 2, and numbers that fill whole waves of multiprocessors.
+
+    Only 1 where even the largest blocks keep all multiprocessors busy.
+    """
     largest = plan(f, target, {"warps": 8, "tiles": 2, "lanes": 4, "rows": 8, "pack": f.packed is not None})
     found = [1]
     while _share(largest, target, 2 * found[-1]) and 2 * found[-1] * PART <= f.a.keys and found[-1] < MOST_PARTS:
@@ -117,13 +123,14 @@ def _parts(f: Form, target: Target) -> tuple[int, ...]:
 
 
 def _share(p: AttentionTiling, target: Target, parts: int) -> bool:
-    """Whether blocks alone leave multiprocessors idle, and with so many parts are not far too many."""
+    """Whether unsplit blocks leave multiprocessors idle, and ``parts`` times as many are at most four a
+    multiprocessor."""
     sms, alone = limit(target, "sms"), p.query_tiles
     return alone < sms and parts * alone <= 4 * sms
 
 
 def space(f: Form, target: Target, template: str, version: int) -> SearchSpace:
-    """Every legal schedule of an attention on a target."""
+    """The search space of an attention on a target."""
     knobs = _knobs(f, target)
     parts = _parts(f, target)
     if len(parts) > 1:
@@ -132,7 +139,7 @@ def space(f: Form, target: Target, template: str, version: int) -> SearchSpace:
     if any(k.name == "groups" and 2 in k.values for k in knobs) and two.query_tiles > two.sms and not skips(two):
         knobs += [Choice("persistent", (False, True)), Choice("tail", TAILS)]
     names = tuple(k.name for k in knobs)
-    # After cheaper rules, and once for all numbers of parts, on which it does not hang.
+    # The most expensive rule is tested last, and once for all values of KP, which it does not depend on.
     room = Constraint(
         tuple(n for n in names if n != "KP"),
         lambda v: fits(plan(f, target, v), target),
@@ -184,7 +191,8 @@ def space(f: Form, target: Target, template: str, version: int) -> SearchSpace:
 
 
 def _walks(f: Form, target: Target, names: tuple[str, ...]) -> list[Constraint]:
-    """What several groups, which have a multiprocessor for themselves, do with more tiles than multiprocessors."""
+    """Constraints on ``persistent`` and ``tail``: several groups of one block a multiprocessor, and more tiles than
+    multiprocessors."""
     parts = ("KP",) if "KP" in names else ()
 
     def tiles(groups: int, tiles: int) -> AttentionTiling:
@@ -207,7 +215,7 @@ def _walks(f: Form, target: Target, names: tuple[str, ...]) -> list[Constraint]:
 
 
 def _filled(p: AttentionTiling) -> bool:
-    """Whether more than half of a block's rows are queries, or it has as few as there may be."""
+    """Whether more than half of a block's rows are queries, or the block is a single tile."""
     return p.block_q < 2 * p.a.queries or p.block_q == p.unit_rows
 
 
@@ -217,7 +225,7 @@ def _code(p: AttentionTiling) -> int:
 
 @lru_cache(maxsize=64)
 def usable(f: Form, target: Target) -> bool:
-    """Whether there is any schedule: the smallest block fits."""
+    """Whether any schedule is legal: the smallest block fits."""
     smallest = {"BK": 16, "warps": 1, "stages": 1, "lanes": 16}
     return fits(plan(f, target, smallest), target)
 
@@ -235,15 +243,17 @@ def default(f: Form, target: Target, within: SearchSpace) -> dict[str, Value]:
 
 
 def _overlaps(f: Form, v: Mapping[str, Value]) -> bool:
-    """Whether an H200 was faster with ``overlap``: 0.96 of the time for three groups, whole tiles and short rows, 1.01
-    with tiles divided."""
+    """Whether an H200 was faster with ``overlap``.
+
+    It took 0.96 of the time for three groups, whole tiles and short rows, and 1.01 of the time with split tiles.
+    """
     return v.get("groups") == 3 and v.get("tail", 1) == 1 and max(f.a.depth, f.a.width) <= SHORT
 
 
 def cycles(p: AttentionTiling, target: Target) -> float:
-    """Estimated cycles of the busiest multiprocessor: products, reads of shared memory and weights of its blocks.
+    """Estimated cycles of the busiest multiprocessor: products, reads of shared memory and softmax of its blocks.
 
-    Parts of the keys cost a second launch, which writes and reads their results.
+    Splits of the keys add a second launch, which writes and reads partial results.
     """
     held = launched(p.groups) if p.groups > 1 else p.registers
     resident = max(1, blocks_per_sm(target, p.threads, held, p.shared))
@@ -254,7 +264,7 @@ def cycles(p: AttentionTiling, target: Target) -> float:
     # Every block of queries reads the keys and values of its heads again.
     again = p.block_k * (p.depth + p.width) * p.item / L2_BYTES
     step = _grouped(p, target, warps, again, resident) if p.groups else _alone(p, warps, again, resident)
-    # Where memory is the slower, a little of the rest still shows.
+    # Where memory is the bottleneck, a little of the rest still shows.
     step = max(step, _memory(p, target, here / math.ceil(here / resident))) + step / 20
     merge = MERGE + 2 * p.each * p.merged_rows * p.width * ITEM / (MERGED_BYTES * sms) if p.divided else 0
     ends = ENDS[p.groups] - (WALKED if p.persistent or (p.tail > 1 and p.depth > SHORT) else 0)
@@ -262,66 +272,72 @@ def cycles(p: AttentionTiling, target: Target) -> float:
 
 
 def _rounds(p: AttentionTiling, sms: int) -> tuple[float, int]:
-    """Blocks of the busiest multiprocessor, and behind these parts of tiles."""
+    """Number of whole blocks of the busiest multiprocessor, and of split pieces that follow them."""
     if p.tail > 1:
         return p.query_tiles // sms, ceildiv(p.left * p.tail, sms)
-    # The last blocks fill up what is left where they are short.
+    # The last blocks fill idle multiprocessors, since masks make them short.
     return p.blocks / sms if skips(p) and p.blocks > sms else ceildiv(p.blocks, sms), 0
 
 
 def _memory(p: AttentionTiling, target: Target, at_once: float) -> float:
-    """What of a block of keys and values comes from memory: its bytes, and the ways of ``at_once`` blocks' copies."""
+    """Cycles to fetch a block of keys and values from memory: the time of its bytes and the latency of its copies.
+
+    ``at_once``: number of blocks whose copies are in flight together.
+    """
     tensors = {str(x.value): x.dtype for side in (p.a.k, p.a.v) for x in side.load.loads()}
     once = sum(p.a.program.tensors[n].size * ITEMSIZE[t] for n, t in tensors.items())
     bytes_ = p.block_k * (p.f.k.length * ITEMSIZE[p.f.k.dtype] + p.f.v.length * ITEMSIZE[p.f.v.dtype])
-    first = min(1.0, once / (p.query_tiles * p.key_blocks * bytes_))  # by other blocks: from the L2 cache
-    # In a single slot keys and values are copied in turn.
+    first = min(1.0, once / (p.query_tiles * p.key_blocks * bytes_))  # first reads; the rest hits the L2 cache
+    # With a single slot, keys and values are copied one after the other.
     way = 2 * LATENCY if p.stages == 1 else LATENCY / (p.stages - 1)
     rate = peak(target, "bandwidth") * (1 if p.groups else COPIED_RATE)
     return first * math.hypot(bytes_ / rate, way / at_once)
 
 
 def _alone(p: AttentionTiling, warps: int, again: float, resident: int) -> float:
-    """A block of keys where warps compute on their own, ``warps`` on a multiprocessor; ``again``: from the L2 cache."""
+    """Cycles of a block of keys where warps multiply on their own. ``warps``: of a multiprocessor.
+
+    ``again``: cycles to read the block from the L2 cache.
+    """
     if p.cores:
-        # Two products, the second maybe with weights in two parts; fragments of keys and values for each 16 rows.
+        # Two products, the second maybe with weights in two words; fragments of keys and values for each 16 rows.
         scores = p.block_q * p.block_k
         products = scores * (p.depth + p.words * p.width) / 1024
         reads = p.warps * p.block_k * (p.depth + p.width) * 2 / 128
         reads += 0 if p.q_registers else p.block_q * p.depth * 2 / 128
-        # What takes long together gets into each other's way: with these numbers the tiles on an A100 are
+        # Resources that are busy together slow each other down: with these numbers the best tiles on an A100 are
         # FlashAttention-2's.
         together = math.hypot(products, reads, again) + scores * 10 / 128
     else:
         together = math.hypot(_issued(p), again)
-    # Then a barrier, the ways from scores to weights, and copies that are under way too shortly with few stages.
+    # Then a barrier, the latency from scores to weights, and copies that few stages issue too late.
     return together / min(1.0, warps / 8) + (200 + 150 / p.stages) / max(1, resident)
 
 
 def _issued(p: AttentionTiling) -> float:
-    """Cycles of a block of keys on ordinary units: what its warps issue, and wait for from shared memory.
+    """Cycles of a block of keys on CUDA cores: instructions of its warps, and waits for shared memory.
 
-    The two weights were fitted to measured schedules of an H200.
+    The factors 1.3 and 0.5 were fitted to measured schedules of an H200.
     """
     multiplied = p.rows * p.keys_each * p.depth + p.rows * p.value_groups * p.value_vector * p.block_k
     read = (p.rows + p.keys_each) * p.depth / 4 + (p.rows / 4 + p.value_groups) * p.block_k
     weights = p.rows * (8 * p.keys_each + 6) + 60
     loops = 5 * (p.depth + p.block_k) / 4
-    # Of four quarters that a read of 16 bytes takes, lanes that share words save some.
+    # A read of 16 bytes takes four quarters; lanes that share words save some of them.
     return p.warps * (1.3 * (multiplied + read + weights + loops) / 4 + 0.5 * 2.5 * read)
 
 
 def _grouped(p: AttentionTiling, target: Target, warps: int, again: float, resident: int) -> float:
-    """The same where warp groups multiply: what gets into each other's way, and by how much, is an H200's."""
+    """Cycles of a block of keys where warp groups multiply; how much resources slow each other down is an H200's."""
     groups = warps // WARPS
     rate, tiles = peak(target, "fp16_tensor_flops") / 2, p.block_q // p.unit_rows
-    # Products of 64 x columns x 16, or as long as their operands take to come from shared memory.
+    # Instructions of 64 x columns x 16, or the time in which their operands arrive from shared memory.
     first = p.steps * max(64 * p.block_k * DEPTH / rate, (64 + p.block_k) * DEPTH * 2 / 128)
     second = p.words * p.block_k // DEPTH * max(64 * p.width * DEPTH / rate, p.width * DEPTH * 2 / 128)
     products = tiles * (first + second)
-    # Weights, and what a warp does for a block of keys whatever its size.
+    # The softmax, and a warp's fixed cost for a block of keys.
     others = p.block_q * p.block_k * 10 / 128 + 20 * p.warps
-    # One group's weights are made while another multiplies, or while its own second product is under way.
+    # One group's softmax overlaps another group's products, or its own PV product.
     if warps > WARPS:
         together = (products**groups + others**groups) ** (1 / groups)
     else:

@@ -21,7 +21,7 @@ from tilewright.kernels.templates.planned import PlannedTemplate
 
 
 def kernel(p: AttentionTiling, _: Mapping[str, Value], target: Target) -> Kernel:
-    """One pass over the keys, and the merge of their parts."""
+    """The kernel's launches: one pass over the keys, and the merge of split keys."""
     units = wgmma if p.groups else mma if p.cores else simt
     main = GlobalFunction(
         program=p.a.program, body=lambda symbol: placed(p, symbol, units.body(p)), blocks=p.launched,
@@ -46,7 +46,7 @@ def kernel(p: AttentionTiling, _: Mapping[str, Value], target: Target) -> Kernel
 
 
 def _nests(p: AttentionTiling) -> tuple[LoopNest, LoopNest]:
-    """Two nests over blocks of queries and keys, of which every pair is counted: the scores, then the result."""
+    """Two loop nests over blocks of queries and keys: the scores, then the result. They count masked pairs as well."""
     a = p.a
     part = p.part_blocks * p.block_k if p.parts > 1 else a.keys
     reads, scores, result = a.accesses
@@ -99,13 +99,13 @@ def _nests(p: AttentionTiling) -> tuple[LoopNest, LoopNest]:
 
 
 def _left(p: AttentionTiling, result: tuple[Access, ...]) -> tuple[Access, ...]:
-    """What the second nest reads and writes where another finishes."""
+    """Accesses of the second nest where the merge computes the final result."""
     part = axis("j") // (p.part_blocks * p.block_k)
     return (*(x for x in result if not x.store and not x.outside), replace(merge.partial(p, part), store=True))
 
 
 def _staged(p: AttentionTiling, side: str) -> tuple[Staged, ...]:
-    """The tile of ``q``, ``k`` or ``v``; queries stay in registers where the plan says so."""
+    """The staged tile of ``q``, ``k`` or ``v``; queries stay in registers with ``q_registers``."""
     a = p.a
     reads = {"q": a.q.loads(), "k": a.k.load.loads(), "v": a.v.load.loads()}[side]
     rows, width = p.block_q if side == "q" else p.block_k, p.width if side == "v" else p.depth
@@ -115,7 +115,8 @@ def _staged(p: AttentionTiling, side: str) -> tuple[Staged, ...]:
 
 
 def _moved(p: AttentionTiling) -> float:
-    """Bytes that blocks read from and write to global memory, before any cache; masks leave nothing out."""
+    """Bytes that blocks read from and write to global memory, before any cache. Masked blocks of keys are counted
+    too."""
     q, k, v = (ITEMSIZE[s.dtype] * s.length for s in p.f.sides)
     a = p.a
     rows = p.blocks * p.block_q * q + p.query_tiles * p.key_blocks * p.block_k * (k + v)

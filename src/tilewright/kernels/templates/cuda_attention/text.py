@@ -1,4 +1,4 @@
-"""C++ that all kernels share: a block's place, tiles on their way to shared memory, scores, masks, results."""
+"""C++ that all kernels share: a block's place, copies of tiles to shared memory, scores, masks, results."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ from tilewright.kernels.templates.cuda_attention.match import Side
 from tilewright.kernels.templates.cuda_attention.pack import joined
 
 HELD = 16 << 20
-"""Bytes of keys and values that stay in a second-level cache while blocks read them."""
+"""Bytes of keys and values that stay in the L2 cache while blocks read them."""
 FAR = "-0x1p30f"
-"""Scores below, but for minus infinity, are this: its powers are exact, where a type's least number has none."""
+"""Finite scores below this number are clamped to it: its exponent of 2 is exact, while a type's lowest number
+overflows."""
 
 
 def indented(lines: list[str], depth: int = 1) -> list[str]:
@@ -37,13 +38,13 @@ def indented(lines: list[str], depth: int = 1) -> list[str]:
 
 
 Body = tuple[list[str], set[str]]
-"""Statements, and the names of the variables that they use; a place along an outer axis is ``o_`` and its name."""
+"""Statements, and the names of the variables that they use. The index along an outer axis ``x`` is named ``o_x``."""
 
 
 def outer_text(p: AttentionTiling, e: Expr, used: set[str], **axes: str) -> str:
-    """Text of an index expression over outer axes, and others whose text is given.
+    """Text of an index expression over outer axes and over ``axes``, whose texts are given.
 
-    ``used``, here and below, gets the variables that texts use.
+    ``used``, here and below, receives the variables that texts use.
     """
     return _printer(p, axes, {}, used, e).scalar(e)
 
@@ -57,7 +58,7 @@ def _printer(
 
 
 def placed(p: AttentionTiling, symbol: str, body: Body) -> str:
-    """All statements of the first kernel: ``body`` behind a block's place, unless it walks."""
+    """All statements of the first kernel: ``body`` behind a block's place. A persistent body declares places itself."""
     statements, used = body
     head = ["const int tid = (int)threadIdx.x, lane = tid % 32, warp = tid / 32;", "(void)ws; (void)lane; (void)warp;"]
     if not p.persistent:
@@ -65,7 +66,7 @@ def placed(p: AttentionTiling, symbol: str, body: Body) -> str:
     lines = [
         "TW_SHARED(smem);",
         f"using namespace {symbol}_;",
-        *(["tw::grid_launch();"] if p.divided else []),  # parts are merged by a launch that waits for this one
+        *(["tw::grid_launch();"] if p.divided else []),  # a launch that waits for this one merges parts
         *head,
         *statements,
     ]
@@ -73,9 +74,9 @@ def placed(p: AttentionTiling, symbol: str, body: Body) -> str:
 
 
 def place(p: AttentionTiling, used: set[str], work: str = "blockIdx.x") -> list[str]:
-    """Statements that declare which heads, queries and keys a block, or a step of its walk, has, where they are used.
+    """Statements that declare the heads, queries and keys of a block, or of an iteration of its persistent loop.
 
-    ``work``: text of its number.
+    ``work``: text of the work item's number.
     """
     lines = []
     if p.tail > 1:
@@ -96,7 +97,7 @@ def place(p: AttentionTiling, used: set[str], work: str = "blockIdx.x") -> list[
 
 
 def tile(p: AttentionTiling, number: str) -> list[str]:
-    """Statements that declare the ``block`` of heads and first query of a tile of queries."""
+    """Statements that declare the ``block`` of heads and first query ``i0`` of a tile of queries."""
     together = _together(p)
     # With a causal mask the last queries have the most keys: they start first.
     return [
@@ -109,10 +110,10 @@ def tile(p: AttentionTiling, number: str) -> list[str]:
 
 
 def heads(p: AttentionTiling, used: set[str]) -> list[str]:
-    """Statements that declare the places along outer axes that are ``used``, of a ``block`` of them."""
+    """Statements that declare the indices along outer axes that are ``used``, from the number ``block``."""
     places = split(p.a.group, "block")
     limit = p.f.v.limit
-    # How many keys the block's sequence has.
+    # Number of valid keys of the block's sequence.
     known = [] if limit is None else [f"const int known = tw::imin({outer_text(p, limit, used)}, {p.a.keys});"]
     return [*(f"const int o_{x} = {places[x]};" for x in p.a.outer if f"o_{x}" in used), *known]
 
@@ -132,9 +133,9 @@ def _inside(p: AttentionTiling, s: Side, row: str, col: str, padded: int) -> lis
 
 
 def copied(p: AttentionTiling, name: str, to: str, first: str, used: set[str]) -> list[str]:
-    """Statements that bring a tile to shared memory at ``to``: rows ``first``, ``first + 1``, ...; zeros outside.
+    """Statements that copy a tile to shared memory at ``to``: rows ``first``, ``first + 1``, ...; zeros out of bounds.
 
-    ``to`` is a shared address for copies, and a pointer where elements pass through registers.
+    ``to``: a shared address for asynchronous copies, and a pointer where elements pass through registers.
     """
     s = dict(zip("qkv", p.f.sides, strict=True))[name]
     height = p.block_q if name == "q" else p.block_k
@@ -142,10 +143,10 @@ def copied(p: AttentionTiling, name: str, to: str, first: str, used: set[str]) -
     vector = s.vector if p.async_copies else 1
     across = padded // vector
     count = height * across
-    even = p.threads % across == 0  # every thread keeps its columns, and its rows lie a constant apart
+    even = p.threads % across == 0  # each thread has fixed columns, and its rows have a constant stride
     many = count > p.threads
     if even:
-        # Where a warp can, it copies neighbouring rows: then they lie within the reach of one address.
+        # A warp copies adjacent rows where possible: their addresses are then constant offsets from one address.
         start, apart = f"tid / {across}", p.threads // across
         if 32 % across == 0 and height % apart == 0:
             start, apart = f"warp * {height // p.warps} + lane / {across}", 32 // across
@@ -166,8 +167,8 @@ def copied(p: AttentionTiling, name: str, to: str, first: str, used: set[str]) -
         where = s.where.expr()
         step, further = s.where.step(s.row), ""
         if s.gathered and s.rows % height:
-            names[s.row] = f"tw::imin(row, {s.rows - 1})"  # no row past the last has a place to read
-        if even and step is not None:  # a thread's rows: constants beside one address
+            names[s.row] = f"tw::imin(row, {s.rows - 1})"  # rows past the last one have no entry in the page table
+        if even and step is not None:  # a thread's rows are constant offsets from one address
             names[s.row], further = f"({start})", f" + n * {apart * step}" if many else ""
             by_row = False
         made = _printer(p, names, {}, own, where)
@@ -204,7 +205,7 @@ def _blocks(p: AttentionTiling, key: str) -> Blocks:
 
 
 def _masked(p: AttentionTiling) -> Condition:
-    """C condition under which block ``t`` of keys is masked as a whole."""
+    """C condition under which block ``t`` of keys is completely masked."""
     return _blocks(p, f"t * {p.block_k}").masked(p.score)
 
 
@@ -214,20 +215,22 @@ def skips(p: AttentionTiling) -> bool:
 
 
 def _together(p: AttentionTiling) -> int:
-    """Heads whose blocks of queries start in turn: one, or where masks leave some blocks fewer keys those that a
-    second-level cache holds keys and values of, so that the longest blocks come first and the shortest fill up the end.
+    """Number of heads whose blocks of queries are interleaved in launch order.
+
+    It is 1, unless masks leave some blocks fewer keys. Then it is the number of heads whose keys and values the L2
+    cache holds. The longest blocks then start first, and the shortest blocks fill the end.
     """
     most = 1 if not skips(p) else HELD // (p.a.keys * (p.depth + p.width) * p.item)
     return next(n for n in range(max(1, min(most, p.a.outer_size)), 0, -1) if p.a.outer_size % n == 0)
 
 
 def _tested(p: AttentionTiling, test: Condition) -> set[str]:
-    """Names of the places along outer axes in a condition."""
+    """Names of the indices along outer axes in a condition."""
     return {f"o_{x}" for x in test.axes if x in p.a.outer}
 
 
 def next_block(p: AttentionTiling, used: set[str]) -> list[str]:
-    """A lambda that gives the first block of keys, from ``t`` on, that is not masked as a whole."""
+    """A lambda that returns the first block of keys from ``t`` on that is not completely masked."""
     test = _masked(p)
     if test == FALSE:
         return ["const auto next = [&](int t) { return t; };"]
@@ -243,9 +246,10 @@ def next_block(p: AttentionTiling, used: set[str]) -> list[str]:
 def scores(
     p: AttentionTiling, loops: list[str], element: str, query: str, key: str, used: set[str]
 ) -> list[str]:  # fmt: skip
-    """Statements that turn the products of the block at ``j0`` into scores, in two variants where masks allow.
+    """Statements that turn the products of the block at ``j0`` into scores, in two variants if masks or edges need
+    tests.
 
-    ``loops``, unrolled, walk a thread's products ``element``, whose query and key are ``query`` and ``key``.
+    ``loops`` (unrolled) iterate over a thread's products ``element``, with texts of their ``query`` and ``key``.
     """
     test, simple = _blocks(p, "j0").open(p.score)
     tests: list[str] = [] if test == TRUE else [test]
@@ -271,7 +275,7 @@ def scores(
 
 
 def _reaches_far(score: Expr) -> bool:
-    """Whether scores may be masked by a number, as a type's least: one that is read, or stands in the program."""
+    """Whether scores may be masked by a very low finite number, which is read or is a constant of the program."""
     return any(
         e.dtype in FLOATS and (e.op == "load" or (e.op == "const" and -math.inf < float(str(e.value)) < -(2.0**30)))
         for e in score.walk()
@@ -282,7 +286,8 @@ def _scored(
     p: AttentionTiling, score: Expr, inside: Mapping[str, int], loops: list[str], element: str, query: str, key: str,
     used: set[str],
 ) -> list[str]:  # fmt: skip
-    """Scores of elements; ``inside``: the ends of ``i`` and ``j``, where these may lie beyond."""
+    """Statements that compute scores of elements; ``inside``: the sizes of ``i`` and ``j``, where they may be
+    exceeded."""
     if score.op == "var" and not inside:
         return []
     own, body = set(inside), list[str]()

@@ -1,11 +1,11 @@
-"""The kernel for warp groups: the copy engine fills a ring with keys and values, groups multiply from shared memory.
+"""The kernel for warp groups: TMA fills a ring with keys and values, and groups multiply from shared memory.
 
-A group has tiles of 64 queries. While it multiplies the weights of one block of keys by values, it turns the products
-of the next into weights (Shah and others, "FlashAttention-3", 2024), which it hands on in registers. Keys and values of
-a slot have barriers of their own, so that each is filled again as soon as it has been multiplied.
+A group has tiles of 64 queries. While a block's PV product runs, the group computes the softmax of the next block's
+products in registers (Shah and others, "FlashAttention-3", 2024). Keys and values of a slot have separate barriers, so
+that each is refilled as soon as it has been multiplied.
 
-Where a table says in which page keys lie, lanes of a warp copy a piece each, with the page's number that they read.
-Where a sequence ends within a block, that warp waits for the block's values, and puts zeros into the rows beyond.
+Where a page table places keys, each lane of a warp reads a page's number and copies one piece of the tile. Where a
+sequence ends within a block, that warp waits for the block's values and writes zeros to the rows behind the end.
 """
 
 from __future__ import annotations
@@ -263,7 +263,7 @@ $if walks:    turned();
 $store"""
 
 
-# Lines of 16 bytes eight a row, whatever their order in it.
+# Clears whole 128-byte rows, in eight chunks of 16 bytes: the order of chunks within a row does not matter.
 ZEROS = """\
 if (bar == cut) {
     tw::mbarrier_wait(cut, cuts);
@@ -279,7 +279,7 @@ if (bar == cut) {
 
 
 def body(p: AttentionTiling) -> Body:
-    """The kernel's statements behind a block's place."""
+    """The kernel's statements behind the declarations of a block's place."""
     fewer, more = REGISTERS[p.groups]
     tiles = {n: p.tile(n) for n in "qkv"}
     used: dict[str, set[str]] = {"asks": set(), "copies": set(), "computes": set()}
@@ -319,7 +319,7 @@ def body(p: AttentionTiling) -> Body:
 
 
 def _walk(p: AttentionTiling, body: list[str], used: set[str]) -> list[str]:
-    """A walk over tiles of queries, each of which ``body`` computes."""
+    """A persistent loop over tiles of queries; ``body`` computes each."""
     following = next_block(p, used)
     return substituted(WALK, {"blocks": p.blocks, "place": [*place(p, used, "number"), *following], "body": body})
 
@@ -340,10 +340,10 @@ def _load(p: AttentionTiling, name: str, to: str, first: str, used: set[str]) ->
 def _pieces(
     p: AttentionTiling, name: str, s: Side, found: Matrices, to: str, first: str, used: set[str]
 ) -> list[str]:  # fmt: skip
-    """Statements by which lanes copy a tile, a piece in one page each; what lies behind a page is zero."""
+    """Statements by which each lane copies a piece of a tile that lies in one page; rows behind a page are zero."""
     each = found.piece(p.block_k)
     j = f"{first} + lane * {each}"
-    if s.rows % p.block_k:  # pieces past the last row begin with it: there is no further page
+    if s.rows % p.block_k:  # no page holds rows past the last one
         j = f"tw::imin({j}, {s.rows - 1})"
     places = ("0", "row") if name == "v" else ("row", "0")
     return [
@@ -356,7 +356,7 @@ def _pieces(
 
 
 def _queries(p: AttentionTiling, used: set[str]) -> list[str]:
-    """Statements that copy the tiles of group ``g``."""
+    """Statements that copy the query tiles of group ``g``."""
     lines = []
     for m in range(p.tiles):
         n = f"({m * p.groups} + g)"

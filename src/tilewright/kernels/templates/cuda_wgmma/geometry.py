@@ -80,7 +80,7 @@ class Side(Tile):
     name: str  # "a" or "b"
     source: Source
     readers: Readers
-    taps: tuple[int, int] | None  # taps and channels of windows that are zero-filled: a dimension of the tensor map each
+    taps: tuple[int, int] | None  # taps and channels of windows that are zero-filled: dimensions of the tensor map
 
     @cached_property
     def window(self) -> Window | None:
