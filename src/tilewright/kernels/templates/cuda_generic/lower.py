@@ -1,4 +1,4 @@
-"""Source of the generic kernels: threads walk outputs; reductions run in a thread, a group of lanes or a block."""
+"""Source of the generic kernels: threads loop over outputs; a thread, a group of lanes or a block runs a reduction."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tilewright.kernels.templates.cuda_generic.space import PartTiling
 
 
 def body(program: Program, p: PartTiling) -> tuple[str, set[str]]:
-    """The statements of one part's kernel, and the names that they use: tensors, axes."""
+    """The statements of one part's kernel, and the names of tensors and axes that they use."""
     memory, made = "    TW_SHARED(smem);\n" if p.shared_bytes else "", _Kernel(program, p)
     return memory + made.walk(), made.used
 
 
 class _Kernel:
-    """Prints one part. ``e`` is the number of an output."""
+    """Prints the kernel of one part. ``e`` is the number of an output."""
 
     def __init__(self, program: Program, p: PartTiling) -> None:
         self.program, self.p, self.part, self.used = program, p, p.part, set[str]()
@@ -26,14 +26,14 @@ class _Kernel:
         self.kind = "long" if self.wide else "int"
 
     def walk(self) -> str:
-        """All statements."""
+        """All statements of the kernel."""
         p, grid, kind = self.p, self.p.grid, self.kind
         if p.lanes == 1:
             return grid.walk(self._output, kind, rolled=True)
         if p.lanes == p.threads:
             text = f"    const {kind} e = ({kind})blockIdx.x;\n    const int lane = (int)threadIdx.x;\n"
             return text + self._output("    ", "lane == 0")
-        # Lanes beyond the last output compute it again, so that all lanes of a warp meet in its exchanges.
+        # Lanes beyond the last output compute it again, so that all lanes of a warp take part in shuffles.
         row = grid.clamped("place") if grid.ragged else "place"
         text = (
             f"    const {kind} place = {grid.shared_place(kind)};\n"
@@ -43,7 +43,7 @@ class _Kernel:
         return text + self._output("    ", only)
 
     def _output(self, pad: str, only: str = "") -> str:
-        """Statements that compute an output and store it, where ``only`` holds."""
+        """Statements that compute an output and store it where ``only`` holds."""
         p = self.p
         if self.part.scanned is not None:
             text = self._scan(self.part.scanned, pad)
@@ -57,7 +57,7 @@ class _Kernel:
         return declarations(texts, self.used, pad=pad, kind=self.kind) + text
 
     def _finish(self, at: str, pad: str, only: str) -> str:
-        """The value of an output, computed and stored."""
+        """Statements that compute the value of an output and store it."""
         p, part = self.p, self.part
         inner = pad + "    " if only else pad
         printer = part_printer(self.program, part, self.used, p.accumulators.var if p.accumulators else None)
@@ -66,7 +66,7 @@ class _Kernel:
         return f"{pad}if ({only}) {{\n{text}{pad}}}\n" if only else text
 
     def _reduce(self, pad: str) -> str:
-        """Loops over what this thread folds: everything, or every ``lanes``-th element."""
+        """Loops over the elements that this thread folds: all elements, or every ``lanes``-th."""
         p, kind, extents = self.p, self.kind, dict(zip(self.part.reduce_axes, self.part.reduce, strict=True))
         if p.lanes == 1:
             text, inner = "", pad
@@ -93,7 +93,7 @@ class _Kernel:
         return scope if p.lanes > 1 or any(n > 1 for n in self.part.reduce) else f"{pad}{{\n{scope}{pad}}}\n"
 
     def _merge(self, pad: str) -> str:
-        """What brings the lanes' results together."""
+        """Statements that merge the lanes' results."""
         p = self.p
         assert p.accumulators is not None
         text = p.accumulators.across(min(32, p.lanes), pad)
@@ -103,7 +103,7 @@ class _Kernel:
         return text + p.accumulators.gather("smem", warps, "lane / 32", "lane % 32 == 0", "0", 1, warps, pad)
 
     def _scan(self, scan: str, pad: str) -> str:
-        """A row walked from its start; every position's value is stored as it is reached."""
+        """Statements that scan a row from its start and store every position's value."""
         part, inner = self.part, pad + "    "
         assert self.p.accumulators is not None
         at = f"({place_text(part, names(part, self.used), 'L' if self.wide else '')})"

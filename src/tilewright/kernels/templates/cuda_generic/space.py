@@ -1,8 +1,8 @@
-"""The generic CUDA template's knobs: per stage its threads, and which stages are merged.
+"""Knobs of the generic CUDA template: each stage's threads, and which stages are fused.
 
-``<stage>_threads`` is a block's size; ``<stage>_each`` how many outputs a thread computes, a block's size
-apart; ``<stage>_lanes`` how many neighbouring threads share an output's reduction (a block's worth: all).
-``<stage>_inline`` and ``<stage>_epilogue`` merge stages as in the CPU's generic template.
+``<stage>_threads``: threads of a block. ``<stage>_each``: outputs of a thread, a block's number of threads apart.
+``<stage>_lanes``: adjacent threads that share an output's reduction (0: all threads of a block). ``<stage>_inline`` and
+``<stage>_epilogue`` fuse stages as in the CPU's generic template.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ THREADS = (32, 64, 128, 256, 512, 1024)
 LANES = (1, 4, 8, 16, 32)
 EACH = (1, 2, 4)
 BLOCK = 0
-"""Value of ``lanes`` that gives a whole block to an output."""
+"""Value of ``lanes`` that gives a complete block to an output."""
 
 
 @dataclass(frozen=True)
 class PartTiling:
-    """One part's decisions. ``lanes`` threads share an output."""
+    """The schedule of one part. ``lanes`` threads share an output."""
 
     part: Part
     threads: int
@@ -43,19 +43,19 @@ class PartTiling:
 
     @cached_property
     def grid(self) -> Grid:
-        """Outputs, or rows of a scan, distributed to threads."""
+        """The distribution of outputs, or of rows of a scan, to threads."""
         return grid(self.part, self.threads, self.each, self.lanes)
 
     @property
     def shared_bytes(self) -> int:
-        """Room for each warp's result, where several share an output."""
+        """Bytes of shared memory for the results of warps that share an output."""
         if self.lanes <= 32 or self.accumulators is None:
             return 0
         return self.threads // 32 * self.accumulators.bytes
 
 
 def plan(program: Program, part: Part, values: Mapping[str, Value]) -> PartTiling:
-    """The decisions for one part."""
+    """The schedule of one part."""
     p = part.stage + "_"
     threads = int(values[p + "threads"])
     accumulators = Accumulators(program, part.monoid) if part.monoid is not None else None
@@ -64,12 +64,12 @@ def plan(program: Program, part: Part, values: Mapping[str, Value]) -> PartTilin
 
 
 def reduced(stage: Stage) -> int:
-    """Elements that fall into one output."""
+    """Number of elements that are reduced to one output."""
     return stage.points // stage.tensor.size
 
 
 def rows(stage: Stage) -> int:
-    """Outputs, or rows of a scan, that threads share."""
+    """Number of outputs, or of rows of a scan, that threads share."""
     return stage.tensor.size // (stage.extents[stage.scan] if stage.scan is not None else 1)
 
 
@@ -89,24 +89,24 @@ def _knobs(stage: Stage, target: Target) -> list[Choice]:
 
 
 def _fits(stage: Stage, v: Mapping[str, Value]) -> bool:
-    """Whether one stage's own knobs go together."""
+    """Whether the knobs of one stage are compatible."""
     p = stage.name + "_"
     threads, each, lanes = (int(v[p + n]) for n in ("threads", "each", "lanes"))
     if each > 1 and lanes != 1:
         return False
     if lanes == BLOCK and (threads == 32 or threads > reduced(stage)):
-        return False  # a warp's worth is written as 32
+        return False  # 32 lanes are written as 32, not as BLOCK
     count = rows(stage)
     return ceildiv(count * (lanes or threads), threads * each) <= raster.MAX_BLOCKS
 
 
 def settled(stage: Stage, target: Target) -> dict[str, Value]:
-    """What the knobs of a stage hold that has no kernel of its own."""
+    """Canonical values of a stage's knobs: its values where the stage has no kernel of its own."""
     return {k.name: k.values[0] for k in _knobs(stage, target)}
 
 
 def default(program: Program, target: Target, within: SearchSpace) -> dict[str, Value]:
-    """Cheap maps inlined, epilogues fused, long reductions shared where there are too few outputs."""
+    """The default schedule: cheap maps inlined, epilogues fused, long reductions shared where outputs are few."""
     merging: dict[str, Value] = dict.fromkeys(merging_knobs(program), False)
     for name in merging:
         stage = next(s for s in program.stages if s.name == name.rsplit("_", 1)[0])
@@ -130,7 +130,7 @@ def _own(stage: Stage, target: Target) -> dict[str, Value]:
     options = {k.name: k.values for k in _knobs(stage, target)}
     p = stage.name + "_"
     count = rows(stage)
-    # Enough threads for every multiprocessor: long reductions are shared until there are.
+    # Enough threads for every multiprocessor: threads share long reductions until they suffice.
     wanted = limit(target, "sms") * limit(target, "threads_per_sm") // 2
     lanes = [int(str(x)) for x in options[p + "lanes"] if x != BLOCK]
     along = stage.reduce and any(str(stage.reduce_axes[-1]) in x.args[-1].axes() for x in stage.loads() if x.args)
@@ -145,7 +145,7 @@ def _own(stage: Stage, target: Target) -> dict[str, Value]:
 
 
 def space(program: Program, target: Target, name: str, version: int) -> SearchSpace:
-    """Every legal schedule of a program."""
+    """The search space of a program."""
     merging = Merging.of(program)
     knobs, rules = merging.choices(), merging.possible()
     for stage in program.stages:

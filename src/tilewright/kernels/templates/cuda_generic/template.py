@@ -19,9 +19,9 @@ from tilewright.kernels.templates.cuda_generic.space import PartTiling, default,
 from tilewright.kernels.templates.planned import PlannedTemplate
 
 REGISTERS = 40
-"""An estimate, a thread."""
+"""Estimated registers of a thread."""
 IN_FLIGHT = 4
-"""Elements of a reduction that a thread asks for before it waits, as compilers unroll such loops."""
+"""Elements of a reduction that a thread reads before it waits, as compilers unroll loops of reductions."""
 
 Plans = tuple[Program, tuple[PartTiling, ...]]
 
@@ -31,7 +31,7 @@ def _plans(program: Program, target: Target, values: Mapping[str, Value]) -> Pla
 
 
 def kernel(found: Plans, _: Mapping[str, Value], target: Target) -> Kernel:
-    """A kernel a part; that of the part with the most work is the main one."""
+    """One kernel for each part; the main kernel is that of the part with the most work."""
     program, plans = found
     most = max(plans, key=lambda p: p.part.points)
     where = kernels.intermediates(program, [p.part for p in plans])

@@ -1,1 +1,1 @@
-"""Programs without reductions (CUDA): vectors of elements, and tiles through shared memory where axes change places."""
+"""Programs without reductions (CUDA): vectors of elements, and transposition of tiles through shared memory."""

@@ -1,4 +1,4 @@
-"""Source of a map: vectors of outputs a thread, or tiles that are filled along one axis and emptied along another."""
+"""Source of an elementwise program: vectors of outputs, or tiles that are transposed through shared memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tilewright.kernels.templates.cuda.vectors import Vector, pack
 from tilewright.kernels.templates.cuda_map.plan import ElementwiseTiling, run
 
 Place = tuple[str, str, str]
-"""Along a tile: an axis, the name of a position along it, and the name of that inside of the tile."""
+"""Along a tile: an axis, the name of an index along it, and the name of that index relative to the tile."""
 
 
 def body(p: ElementwiseTiling) -> str:
@@ -37,7 +37,7 @@ def body(p: ElementwiseTiling) -> str:
 
 
 class _Kernel:
-    """Prints one plan."""
+    """Prints the kernel of one tiling."""
 
     def __init__(self, p: ElementwiseTiling) -> None:
         self.p, self.m = p, p.p
@@ -47,7 +47,7 @@ class _Kernel:
         self.used = set[str]()
 
     def printer(self, e: Expr, reads: Mapping[int, str] | None = None, base: bool = False) -> DevicePrinter:
-        """A printer over this kernel's names; ``base``: of a vector's first element."""
+        """A printer over this kernel's names; ``base``: for a vector's first element."""
         names = {a: a for a, _ in self.m.axes}
         if base:
             names[self.inner] = self.inner + "b"
@@ -57,13 +57,13 @@ class _Kernel:
         )  # fmt: skip
 
     def index(self, e: Expr, base: bool = False) -> str:
-        """Text of an index, or of what all elements of a vector share."""
+        """Text of an index or of a value that all elements of a vector share."""
         return self.printer(e, base=base).scalar(e)
 
     # ------------------------------------------------------------------ vectors
 
     def plain(self, pad: str) -> str:
-        """Statements for a thread's position ``e``: a vector, or what is left over."""
+        """Statements for a thread's position ``e``: a vector, or one element of the remainder."""
         p = self.p
         if not p.left:
             return self._vector("e", p.vector, pad)
@@ -78,7 +78,7 @@ class _Kernel:
         self.used.clear()
         body = self._outputs(vector, pad, {})
         *outer, inner = self.p.grid.extents.items()
-        # At the greatest size all may be one vector, and at a smaller one several elements.
+        # At the largest symbolic size all outputs may be one vector, and at a smaller size several elements.
         last = inner[1] if outer else max(self.p.grid.items, sizes.several(self.p.grid.positions) + 1)
         places = digits({**dict(outer), "g": last}, "e0")
         groups = places.pop("g")
@@ -87,12 +87,12 @@ class _Kernel:
         return f"{declarations({'e0': e}, self.used, pad=pad)}{declared}{body}"
 
     def _outputs(self, vector: int, pad: str, held: Mapping[int, str]) -> str:
-        """Statements that compute and store ``vector`` outputs from ``<inner>b`` on; ``held`` are texts of reads.
+        """Statements that compute and store ``vector`` outputs from ``<inner>b`` on; ``held``: texts of reads.
 
         In those texts, ``j`` counts the outputs.
         """
         m, out = self.m, Vector(run(self.m), vector, pad)
-        self.used.discard(self.inner)  # that of other places
+        self.used.discard(self.inner)  # set by another position
         reads = out.reads(m.reads, held, "q", partial(self.index, base=True), "p")
         value = stored(m.value, self.dtype)
         out.within, (text,) = evaluated(self.printer(value, reads), (value,), out.inner)
@@ -105,7 +105,7 @@ class _Kernel:
     # ------------------------------------------------------------------ tiles
 
     def tiled(self) -> str:
-        """Statements that fill tiles, and empty them."""
+        """Statements that fill tiles in shared memory and store the outputs from them."""
         p, m, across = self.p, self.m, self.p.across
         wide, high = p.tiles
         still = {a: n for a, n in p.others if p.still(a)}
@@ -123,7 +123,8 @@ class _Kernel:
         return f"{declarations({'block': '(int)blockIdx.x'}, self.used)}{declared}{body}"
 
     def _thread_loop(self, slow: Place, fast: Place, vector: int, body: str) -> str:
-        """A loop over a thread's parts of a tile, ``vector`` elements along ``fast``: ``body`` where they exist."""
+        """A loop over a thread's elements of a tile, ``vector`` along ``fast`` at once; ``body`` runs where they
+        exist."""
         p, extents = self.p, self.m.extents
         lanes = p.tile // vector
         by = f" * {vector}" if vector > 1 else ""
@@ -137,7 +138,7 @@ class _Kernel:
         )  # fmt: skip
 
     def _fill(self) -> str:
-        """Every tile, along the axis that its read lies along."""
+        """Fills every tile, along the axis in which its read is contiguous."""
         p, m, pad = self.p, self.m, "            "
         inner = ""
         for number, (key, t) in enumerate(p.turned.items()):
@@ -153,7 +154,7 @@ class _Kernel:
         return self._thread_loop((self.inner, self.inner, "row"), (p.across, p.across, "at"), p.read, inner)
 
     def _empty(self) -> str:
-        """The outputs of a tile, along their own axis."""
+        """Computes the outputs of a tile, along the output's contiguous axis."""
         p, m = self.p, self.m
         held = {}
         j = " + j" if p.vector > 1 else ""

@@ -1,4 +1,4 @@
-"""Who computes what of a map, and how tiles that are turned lie in shared memory."""
+"""The distribution of an elementwise program to threads, and the layout of transposed tiles in shared memory."""
 
 from __future__ import annotations
 
@@ -21,15 +21,13 @@ from tilewright.kernels.templates.cuda.sizes import divisor, expression, within
 from tilewright.kernels.templates.decisions import decided
 from tilewright.kernels.templates.tiles import ceildiv
 
-# --------------------------------------------------------------------------- what is turned
+# transposed reads
 
 
 @lru_cache(maxsize=256)
 def across(p: Elementwise) -> str | None:
-    """The axis along which reads lie that the output does not: where tiles are turned; ``None`` without any.
-
-    It is the one of the first such read.
-    """
+    """The axis in which the first transposed read is contiguous; ``None``: no read is contiguous in an outer axis
+    only."""
     for x in p.reads.values():
         where = linear(x.args[0])
         found = next((a for a in p.outer if where.step(a) == 1), None)
@@ -40,14 +38,14 @@ def across(p: Elementwise) -> str | None:
 
 @lru_cache(maxsize=256)
 def turned(p: Elementwise) -> dict[int, Expr]:
-    """Reads that lie along that axis, by value number."""
+    """Transposed reads, which are contiguous along :func:`across`, by value number."""
     along = across(p)
     where = {k: linear(x.args[0]) for k, x in p.reads.items()} if along else {}
     return {k: p.reads[k] for k, w in where.items() if w.step(str(along)) == 1 and w.step(p.inner) not in (0, 1)}
 
 
 def run(p: Elementwise) -> Run:
-    """Neighbouring outputs. On a single axis, what is left over is written by itself."""
+    """Runs of adjacent outputs. On a single axis, elements behind the last whole vector are written one by one."""
     return Run(p.axes[-1:], ragged=len(p.axes) == 1)
 
 
@@ -56,7 +54,8 @@ def run(p: Elementwise) -> Run:
 
 @dataclass(frozen=True)
 class Turned:
-    """A tile of one read: ``high`` along the output's inner axis by ``wide`` along the axis it lies along.
+    """A transposed tile of one read: ``high`` along the output's inner axis by ``wide`` along the read's contiguous
+    axis.
 
     A row of ``layout`` lies along ``wide``. Reads of global memory hold ``read`` elements, writes of the output
     ``vector``.
@@ -70,12 +69,14 @@ class Turned:
 
     @cached_property
     def layout(self) -> Layout:
-        """The least padding with which neither side meets bank conflicts, or the one with the fewest."""
+        """The layout with the fewest bank conflicts of reads and writes together, and among equal layouts the least
+        padding."""
         return _layout(self.item, self.high, self.wide, self.read, self.vector)
 
     @property
     def conflicts(self) -> int:
-        """Passes through the banks beyond the least, of a warp that fills its part and one that empties it."""
+        """Extra shared-memory wavefronts through bank conflicts: of a warp that fills the tile, plus of a warp that
+        reads it."""
         return _conflicts(self.layout, self.item, self.read, self.vector)
 
     @property
@@ -90,13 +91,13 @@ def _layout(item: int, high: int, wide: int, read: int, vector: int) -> Layout:
 
 
 def _conflicts(layout: Layout, item: int, read: int, vector: int) -> int:
-    """Passes beyond the least of a warp that writes along rows, and of one that reads down columns."""
+    """Extra wavefronts of a warp that writes along rows, plus of a warp that reads down columns."""
     return _passes(layout, item, 1, read) + _passes(layout, item, 0, vector)
 
 
 @lru_cache(maxsize=4096)
 def _passes(layout: Layout, item: int, fast: int, each: int) -> int:
-    """Passes beyond the least of a warp whose lanes access ``each`` neighbours along the axis ``fast``, one by one."""
+    """Extra wavefronts of a warp whose lanes access ``each`` adjacent elements along the axis ``fast``, one by one."""
     slow, lanes = 1 - fast, layout.shape[fast] // each
     total = 0
     for j in range(each):
@@ -109,8 +110,8 @@ def _passes(layout: Layout, item: int, fast: int, each: int) -> int:
 class ElementwiseTiling:
     """Everything that the printed source depends on.
 
-    ``vector`` neighbouring outputs belong to a thread, which computes ``each`` such groups. ``tile`` outputs
-    along both axes are turned in shared memory together (0: none are), read ``read`` elements at once.
+    A thread computes ``each`` groups of ``vector`` adjacent outputs. ``tile``: extent of transposed tiles along both
+    axes (0: no tiles), which are filled ``read`` elements at once.
     """
 
     p: Elementwise
@@ -127,18 +128,18 @@ class ElementwiseTiling:
 
     @property
     def groups(self) -> IntExpr:
-        """Vectors of the output, without what is left over."""
+        """Number of whole vectors of the output."""
         size = self.p.output.size
         return ["//", expression(size), self.vector] if isinstance(size, Extent) else size // self.vector
 
     @property
     def left(self) -> int:
-        """Elements left over where one axis is no multiple of the vector; of one that calls choose, whether any may."""
+        """Elements behind the last whole vector; for a symbolic size, non-zero where any size may leave elements."""
         return divisor(self.p.output.size) % self.vector
 
     @cached_property
     def grid(self) -> Grid:
-        """Outputs, or those of a tile, distributed to the threads of blocks, or of a block."""
+        """The distribution of outputs to the threads of blocks, or of a tile's outputs to the threads of its block."""
         own = {self.p.inner: self.vector}
         if not self.tile:
             return Grid(self.p.extents, self.threads, self.each, own=own, left=self.left)
@@ -147,7 +148,7 @@ class ElementwiseTiling:
 
     @cached_property
     def turned(self) -> dict[int, Turned]:
-        """The tile of every read that is turned, by value number."""
+        """The tile of every transposed read, by value number."""
         return {
             k: Turned(ITEMSIZE[x.dtype], self.tile, self.tile, self.read, self.vector)
             for k, x in (turned(self.p) if self.tile else {}).items()
@@ -155,7 +156,7 @@ class ElementwiseTiling:
 
     @property
     def across(self) -> str:
-        """The axis that is tiled beside the inner one."""
+        """The axis that is tiled beside the inner axis."""
         return str(across(self.p)) if self.tile else ""
 
     @property
@@ -164,13 +165,13 @@ class ElementwiseTiling:
         return tuple((a, n) for a, n in self.p.axes[:-1] if a != self.across)
 
     def still(self, axis: str) -> bool:
-        """Whether tiles read the same elements at each point of an axis: blocks that do follow each other, so that the
-        cache has them."""
+        """Whether transposed reads do not depend on an axis. Blocks along the axis then follow each other, for cache
+        hits."""
         return all(linear(self.p.reads[k].args[0]).step(axis) == 0 for k in self.turned)
 
     @property
     def tiles(self) -> tuple[int, int]:
-        """Tiles along the axis of the reads, and along the inner one."""
+        """Number of tiles along the reads' contiguous axis, and along the inner axis."""
         return ceildiv(self.p.extents[self.across], self.tile), ceildiv(self.p.extents[self.p.inner], self.tile)
 
     @property
@@ -181,55 +182,55 @@ class ElementwiseTiling:
 
     @property
     def count(self) -> IntExpr:
-        """Blocks, as an expression of the size that calls choose."""
+        """Number of blocks, as an expression of the symbolic size."""
         return expression(prod((*self.tiles, *(n for _, n in self.others)))) if self.tile else self.grid.count
 
     @cached_property
     def memory(self) -> Shared:
-        """Tiles of all reads that are turned in shared memory."""
+        """Shared memory: the tiles of all transposed reads."""
         return Shared({f"s{number}": (t.bytes, WIDEST) for number, t in enumerate(self.turned.values())})
 
     @property
     def registers(self) -> int:
-        """An estimate, a thread."""
+        """Estimated registers of a thread."""
         rounds = ceildiv(self.tile**2, self.threads * min(self.vector, self.read)) if self.tile else self.each
         return min(255, 20 + 4 * self.vector + 2 * rounds * max(1, len(self.turned)))
 
     @cached_property
     def _reads(self) -> list[Place]:
-        """Reads of single elements or vectors: all, or those that are not turned."""
+        """Reads of single elements or vectors: reads that are not transposed."""
         return places(x for k, x in self.p.reads.items() if k not in self.turned)
 
     @property
     def read_bytes(self) -> int:
-        """Bytes of the widest read of memory; of a tile that is turned, where there is one."""
+        """Bytes of the widest read of memory: of a transposed read, if there is any."""
         if self.turned:
             return max(self.read * t.item for t in self.turned.values())
         return run(self.p).bytes(self._reads, self.vector) if self._reads else 0
 
     @property
     def align(self) -> int:
-        """Alignment that its accesses of memory need."""
+        """Alignment in bytes that the kernel's memory accesses need."""
         own = run(self.p).bytes([(self.p.where, self.item), *self._reads], self.vector)
         return max(own, *(self.read * t.item for t in self.turned.values()), 1)
 
 
 @lru_cache(maxsize=256)
 def widest(p: Elementwise) -> int:
-    """The most neighbouring outputs a thread takes: 16 bytes of the narrowest element that lies in order."""
+    """Most adjacent outputs that a thread takes at once: 16 bytes of the narrowest contiguous element."""
     found = [(p.where, ITEMSIZE[p.output.dtype]), *places(p.reads.values())]
     return max(run(p).widest(where, size) for where, size in found)
 
 
 @lru_cache(maxsize=256)
 def widest_read(p: Elementwise) -> int:
-    """The most elements that one access of every turned read holds."""
+    """Most elements that one access can hold in every transposed read."""
     lying = Run(tuple((a, n) for a, n in p.axes if a == across(p)))
     return min((lying.widest(where, size) for where, size in places(turned(p).values())), default=WIDEST)
 
 
 def plan(p: Elementwise, values: Mapping[str, Value]) -> ElementwiseTiling:
-    """The plan of a schedule's values. Raises ``IllegalSchedule`` for vectors that do not fit all sizes."""
+    """The tiling for a schedule's values. Raises ``IllegalSchedule`` for vectors that do not fit all symbolic sizes."""
     within("vector", int(values["vector"]), widest(p))
     within("read", int(values["read"]), max(1, widest_read(p)))
     return decided(ElementwiseTiling, values, p=p)

@@ -1,8 +1,8 @@
-"""The schedules of a map.
+"""Search space of an elementwise program.
 
-``threads`` is a block's size, ``vector`` how many neighbouring outputs a thread computes together, ``each`` how
-many such groups; ``tile`` is the size of tiles that are turned in shared memory (0: reads go where they
-must), ``read`` how many elements one read of them holds.
+``threads``: threads of a block. ``vector``: adjacent outputs that a thread computes together. ``each``: groups of
+``vector`` outputs of a thread. ``tile``: extent of tiles that are transposed in shared memory (0: reads are not
+contiguous). ``read``: elements of one read of a tile.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ THREADS = (64, 128, 256, 512, 1024)
 VECTORS = (1, 2, 4, 8, 16)
 TILES = (16, 32, 64, 128)
 LEAST = 16
-"""Outputs along both axes from which tiles are turned."""
+"""Fewest outputs along both axes for transposed tiles."""
 
 
 @lru_cache(maxsize=256)
 def refusal(p: Elementwise) -> str:
-    """Why this template leaves an elementwise program to others; empty where it does not."""
+    """Why this template refuses an elementwise program; empty where it does not."""
     return kernels.refusal(p.program, p.tensors, (p.value,), p.extents)
 
 
 def space(p: Elementwise, target: Target, template: str, version: int) -> SearchSpace:
-    """Every legal schedule of a map on a target."""
+    """The search space of an elementwise program on a target."""
     per_block, most = limit(target, "shared_per_block"), limit(target, "threads_per_block")
     tiles: tuple[int, ...] = (0,)
     sides = (p.extents[str(across(p))], p.extents[p.inner]) if turned(p) else (0,)
@@ -70,7 +70,7 @@ def space(p: Elementwise, target: Target, template: str, version: int) -> Search
 
 
 def default(p: Elementwise, target: Target, within: SearchSpace) -> dict[str, Value]:
-    """Wide accesses; tiles where axes change places; several vectors a thread where there are enough."""
+    """The default schedule: wide accesses, transposed tiles, and several vectors a thread where outputs are many."""
     options = {k.name: tuple(map(int, k.values)) for k in within.knobs}
     if len(options["tile"]) > 1:
         found = _turning(p, within, options)
@@ -78,7 +78,7 @@ def default(p: Elementwise, target: Target, within: SearchSpace) -> dict[str, Va
             return found
     vector = max(options["vector"])
     busy = limit(target, "sms") * limit(target, "threads_per_sm")
-    # Fewer elements a thread where that keeps all multiprocessors at work.
+    # Fewer elements a thread where that keeps all multiprocessors busy.
     while vector > 1 and ceildiv(p.output.size, vector) < busy // 4 and vector * ITEMSIZE[p.output.dtype] > 4:
         vector //= 2
     each = max(e for e in options["each"] if e == 1 or (e <= 4 and p.output.size >= e * vector * 4 * busy))

@@ -23,7 +23,7 @@ OUT = "out"
 
 
 def kernel(p: ElementwiseTiling, _: Mapping[str, Value], target: Target) -> Kernel:
-    """The one kernel of a map."""
+    """The single kernel of an elementwise program."""
     main = GlobalFunction(
         program=p.p.program, body=lambda _: body(p), blocks=p.count, threads=p.threads, shared=p.memory.bytes,
         loops=lambda: (_nest(p),),
@@ -45,7 +45,7 @@ def _accesses(p: Elementwise) -> tuple[Access, ...]:
 
 
 def _nest(p: ElementwiseTiling) -> LoopNest:
-    """Blocks, rounds of a block's threads, warps, lanes, a thread's vector."""
+    """The loop nest: blocks, iterations of a block's threads, warps, lanes, a thread's vector."""
     m = p.p
     outer, inner = p.grid.loops(m.extents)
     staged = tuple(Staged(str(m.reads[k].value), len(m.axes), t.layout, "l1") for k, t in p.turned.items())

@@ -1,7 +1,7 @@
-"""Source of a row program: passes over the columns, merged results between them, what is kept in place.
+"""Source of a row program: passes over the columns, merges of partial results between them, and kept values.
 
-Every thread reads what it has kept itself, so only partial results of reductions need barriers. Threads
-beyond the last row compute it again and store nothing.
+Every thread reads only values that it has kept itself, so only partial results of reductions need barriers. Threads
+beyond the last row compute the last row again and store nothing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tilewright.kernels.templates.cuda_rows.plan import Item, RowTiling
 
 
 class Statements:
-    """Prints one plan."""
+    """Prints the kernels of one tiling."""
 
     def __init__(self, p: RowTiling) -> None:
         self.p, self.r, self.a = p, p.r, p.analysis
@@ -50,31 +50,32 @@ class Statements:
     def printer(
         self, exprs: tuple[Expr, ...], var: Mapping[str, str], reads: Mapping[int, str], base: bool = False
     ) -> DevicePrinter:
-        """A printer over this kernel's names; ``base``: of positions of a thread's first column of a round."""
+        """A printer over this kernel's names; ``base``: for positions of a thread's first column in an iteration."""
         names = {a: a for a in self.rows} | {a: f"{a}b" if base else a for a in self.cols}
         scalars = {s.name: s.name for s in self.r.stages if s.kind != ELEMENT}
         texts = Names({**scalars, **var}, self.used)
         made = printer(self.flat, self.r.extents, Names(names, self.used), texts, exprs, partial(self._held, reads))
-        # 22 bits are more than enough for results of 11 or 8, and an exp of 25 instructions takes longer than memory.
+        # Approximate functions have 22 bits, and 16-bit results need 11 or 8. An accurate exp of 25 instructions takes
+        # longer than memory.
         made.approximate = all(t.dtype in SIXTEEN for t in self.r.program.outputs)
         return made
 
     def _held(self, reads: Mapping[int, str], e: Expr) -> str | None:
-        """The text of a read that has been made."""
+        """The text of a read whose value a variable holds, or ``None``."""
         name = reads.get(self.a.numbers.of(e))
         return None if name is None else self._use(name)
 
     def _use(self, name: str) -> str:
-        """The name of a variable, for a text that uses it."""
+        """Marks a variable as used and returns its name."""
         self.used.add(name)
         return name
 
     def index(self, e: Expr, base: bool = False) -> str:
-        """Text of an index, or of a read."""
+        """Text of an index or of a read."""
         return self.printer((e,), {}, {}, base).scalar(e)
 
     def _row_reads(self) -> dict[int, tuple[str, Expr]]:
-        """Reads that every column makes alike: they are made once."""
+        """Reads that do not depend on the column: each is made once a row."""
         found: dict[int, tuple[str, Expr]] = {}
         for values in self.a.passes:
             for _, exprs in values:
@@ -87,31 +88,30 @@ class Statements:
     # ------------------------------------------------------------------ the kernel
 
     def body(self) -> str:
-        """Statements of the kernel of all passes."""
+        """Statements of the kernel with all passes."""
         p, r = self.p, self.r
         text = self._arrays() + self._scalars(0)
         last = max(r.level[s.name] for s in r.stages if s.kind == REDUCTION)
         for number in range(r.passes):
             text += self._pass(number) + ("" if p.merged else self._scalars(number + 1))
             if number == last and p.cluster > 1:
-                text += "    tw::cluster_publish();\n"  # it has read what others hold
+                text += "    tw::cluster_publish();\n"  # this block has read all other blocks' results
         if p.merged:
             text += self._put(self._first(p.grid.ragged))
         elif r.result.kind != ELEMENT:
             inside = self._first(p.grid.ragged)
             text += self._last(f"{inside} && {self._use('piece')} == 0" if p.cluster > 1 else inside)
         if p.cluster > 1:
-            text += "    tw::cluster_wait();\n"  # others may still read this block's results
+            text += "    tw::cluster_wait();\n"  # other blocks may still read this block's results
         memory = "    TW_SHARED(smem);\n" if p.memory.bytes else ""
         return f"    (void)ws; (void)out;\n{memory}{self._placed(self._with_row(text))}"
 
     def _first(self, ragged: bool) -> str:
-        """The condition that a thread is the first of a row; that the row exists, where there may be ``ragged``."""
+        """The condition that a thread is its row's first one and, where rows may be ``ragged``, that the row exists."""
         return f"{self._use('lane')} == 0" + (f" && {self._use('place')} < {self.height}" if ragged else "")
 
     def _placed(self, text: str) -> str:
-        """Statements behind the declarations of a thread's place: among those of a row, among the rows of a block, and
-        the row."""
+        """Statements behind the declarations of a thread's indices: in its row, its row's in the block, and the row."""
         p, tid, block = self.p, "(int)threadIdx.x", "(int)blockIdx.x"
         counts = {"lane": p.lanes, "group": p.groups}
         low = "group" if p.order == "rows" else "lane"
@@ -129,20 +129,20 @@ class Statements:
         return declarations({**places, "place": place, "row": row, "piece": piece}, self.used) + text
 
     def _with_row(self, text: str) -> str:
-        """Statements behind the declarations of the row's axes and of what all its columns read."""
+        """Statements behind the declarations of the row's axes and of the reads that do not depend on the column."""
         reads = [(name, x) for name, x in self.row_reads.values() if name in self.used]
         text = "".join(f"    const {computed(x.dtype)} {name} = {self.index(x)};\n" for name, x in reads) + text
         return declarations(digits(dict(self.r.rows), "row"), self.used, "row") + text
 
     def _last(self, inside: str) -> str:
-        """The store of a result that is one value a row."""
+        """The store of a result that has one value a row."""
         result, at = self.r.result, self.index(self.r.where.expr())
         return f"    if ({inside}) tw::store_global(out + ({at}), {to_storage(result.dtype, result.name)});\n"
 
-    # ------------------------------------------------------------------ rows in pieces
+    # rows split among blocks
 
     def _partial(self, component: int) -> str:
-        """Text of where the pieces' results of a component lie: rows of pieces."""
+        """Text of the workspace address of a component's partial results, in the order (row, piece)."""
         acc = self.p.accumulators(self.p.reduction)
         before = sizes.times(component * acc.slot * self.p.pieces, sizes.expression(self.r.height)) if component else 0
         at = str(before) if isinstance(before, int) else integers.wide(before)
@@ -183,7 +183,7 @@ class Statements:
         return "".join(f"    {i.held} {i.name}k{shape};\n" for i in self.a.items)
 
     def _scalars(self, level: int) -> str:
-        """Values of a row that are known once ``level`` passes are done."""
+        """Scalar stages of a row that depend on the first ``level`` passes only."""
         out = ""
         for s in self.r.stages:
             if s.kind == SCALAR and self.r.level[s.name] == level:
@@ -209,7 +209,7 @@ class Statements:
         return before + loop + "".join(self._merged(s) for s in reductions)
 
     def _merged(self, s: RowStage) -> str:
-        """A reduction's value, from the partial results of the row's threads."""
+        """A reduction's value, merged of the partial results of the row's threads."""
         p, acc = self.p, self.p.accumulators(s)
         if p.order == "rows":
             text = ""
@@ -232,7 +232,7 @@ class Statements:
         return text if p.merged else text + self._final(s)
 
     def _exchanged(self, s: RowStage) -> str:
-        """Statements that merge the results of a cluster's blocks, which every thread of a block has."""
+        """Statements that merge the results of a cluster's blocks. Every thread of a block holds its block's result."""
         p, acc = self.p, self.p.accumulators(s)
         base = _base(p.memory.at(s.name) + p.slots * acc.bytes)
         text = f"    if ((int)threadIdx.x == 0) {{\n{acc.put(base, '0', 1, '        ')}    }}\n"
@@ -253,9 +253,9 @@ class Statements:
         return f"{lines}    const {computed(s.dtype)} {s.name} = {final};\n"
 
     def _round(self, number: int, pad: str) -> str:
-        """What a thread does with the columns that it takes at once."""
+        """Statements of one iteration of a pass: a thread's work on ``vector`` columns."""
         p, r = self.p, self.r
-        self.used -= {"c", *self.cols, *(f"{a}b" for a in self.cols)}  # of the last pass
+        self.used -= {"c", *self.cols, *(f"{a}b" for a in self.cols)}  # names of the previous pass
         v = Vector(self.run, p.vector, pad)
         reads = {k: name for k, (name, _) in self.row_reads.items()}
         for key, x in self.a.reads(number).items():
@@ -296,7 +296,7 @@ class Statements:
         return item.name not in self.a.stage_items
 
     def _kept(self, item: Item) -> str:
-        """Text of the address of a thread's kept values of a round."""
+        """Text of the shared-memory address of a thread's kept values of an iteration."""
         p = self.p
         width = p.kept_width(item)
         across = p.lanes * width
@@ -311,7 +311,7 @@ class Statements:
         return f"({item.store} *)({_base(p.memory.at(p.places[item.name].name))}) + {' + '.join(at) or '0'}"
 
     def _keep(self, v: Vector, kept: Mapping[str, str], reads: bool) -> None:
-        """Keeps, where ``kept`` says, what this pass reads first (or computes first)."""
+        """Stores values that this pass is the first to read (or to compute) at the places in ``kept``."""
         for item in self.a.items:
             if item.name in kept and self._is_read(item) == reads:
                 stored_ = reads and self.p.in_shared
@@ -319,7 +319,7 @@ class Statements:
                 v.line(f"{kept[item.name]} = {value};")
 
     def _values(self, v: Vector, number: int, reads: Mapping[int, str]) -> None:
-        """Computes, folds and stores what the pass is for."""
+        """Computes, folds and stores the values of the pass."""
         p, r = self.p, self.r
         var = {i.name: i.name for i in self.a.stage_items.values()}
         for s, exprs in self.a.passes[number]:

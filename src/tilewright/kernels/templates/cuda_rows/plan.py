@@ -1,4 +1,4 @@
-"""Who computes what of a row program, what is kept between passes, and what that takes."""
+"""The distribution of a row program to threads, the values kept between passes, and their shared memory."""
 
 from __future__ import annotations
 
@@ -25,19 +25,20 @@ from tilewright.kernels.templates.tiles import ceildiv
 COMBINED = 128
 """Threads of a block that merges the pieces of rows."""
 BANK_BYTES = 128
-"""Bytes of one pass through all banks of shared memory."""
+"""Bytes of one access to all banks of shared memory."""
 
 
 @dataclass(frozen=True, eq=False)
 class Item:
-    """A value of each column that more than one pass reads: a vector stage, or a read of an input.
+    """A value of each column that several passes read: a vector stage, or a read of an input.
 
-    ``first`` is the pass that computes or reads it. ``store`` is its C type in shared memory, ``held`` in a register.
+    ``first``: the pass that computes or reads it. ``store``: its C type in shared memory. ``held``: its C type in a
+    register.
     """
 
     name: str
     first: int
-    value: Expr  # of a read: the read itself
+    value: Expr  # for an input: the read itself
     held: str
     store: str
 
@@ -49,9 +50,10 @@ class Item:
 
 @dataclass(frozen=True, eq=False)
 class Analysis:
-    """What follows from a row program alone: the expressions of each pass, and what passes share.
+    """The passes of a row program: the expressions of each pass, and the values that passes share.
 
-    ``keeping``: whether what several passes read is kept; ``stages``: computed values too, not reads of inputs alone.
+    ``keeping``: whether values that several passes read are kept. ``stages``: whether computed values are kept too, not
+    only reads of inputs.
     """
 
     r: RowReduction
@@ -60,7 +62,7 @@ class Analysis:
 
     @cached_property
     def stage_items(self) -> dict[str, Item]:
-        """Vector stages that several passes read."""
+        """Vector stages that several passes read, by name."""
         found: dict[str, Item] = {}
         for s in self.r.stages:
             passes = self._reading.get(s.name, set())
@@ -71,21 +73,21 @@ class Analysis:
 
     @cached_property
     def _reading(self) -> dict[str, set[int]]:
-        """Of every vector stage, the passes in which it is read, through other vectors too."""
+        """The passes that read each vector stage, directly or through other vector stages."""
         found: dict[str, set[int]] = {}
         for s in reversed(self.r.stages):
             if s.kind == SCALAR:
                 continue
             own = {self.r.level[s.name]} if s.kind == REDUCTION or s is self.r.result else found.get(s.name, set())
             if s.kind == ELEMENT and s is not self.r.result and len(own) > 1 and self.keeping and self.stages:
-                own = {min(own)}  # computed there once, and kept
+                own = {min(own)}  # computed in that pass once, and kept
             for n in s.reads:
                 if self.r.stage[n].kind == ELEMENT:
                     found.setdefault(n, set()).update(own)
         return found
 
     def resolved(self, e: Expr) -> Expr:
-        """An expression as a pass evaluates it: vectors that are not kept are part of it."""
+        """An expression as a pass evaluates it: vector stages that are not kept are inlined."""
 
         def replaced(x: Expr) -> Expr | None:
             if x.op != "var" or self.r.stage[str(x.value)].kind != ELEMENT:
@@ -96,7 +98,7 @@ class Analysis:
         return e.map(replaced)
 
     def values(self, number: int) -> list[tuple[RowStage, tuple[Expr, ...]]]:
-        """What pass ``number`` computes for each column, in order: kept vectors, reductions, the result."""
+        """The values that pass ``number`` computes for each column, in order: kept vectors, reductions, the result."""
         found: list[tuple[RowStage, tuple[Expr, ...]]] = []
         for s in self.r.stages:
             item = self.stage_items.get(s.name)
@@ -139,7 +141,7 @@ class Analysis:
         found: dict[int, Item] = {}
         rows = [a for a, _ in self.r.rows]
         for key, (x, passes) in seen.items():
-            # What all rows share stays in the cache by itself.
+            # A read common to all rows stays in the cache by itself.
             if len(passes) > 1 and (not rows or x.axes() & set(rows)):
                 held = "int" if x.dtype == "bool" else computed(x.dtype)
                 found[key] = Item(f"c{len(found)}", min(passes), x, held, STORAGE[x.dtype])
@@ -165,7 +167,7 @@ class Analysis:
 
 @lru_cache(maxsize=256)
 def analysis(r: RowReduction, keep: str) -> Analysis:
-    """What a schedule's ``keep`` keeps: the same object each time."""
+    """The passes under a schedule's ``keep``; the same object at each call."""
     return Analysis(r, keep != "none", keep != "inputs")
 
 
@@ -174,7 +176,7 @@ def analysis(r: RowReduction, keep: str) -> Analysis:
 
 @lru_cache(maxsize=256)
 def widest(r: RowReduction) -> int:
-    """Columns that a thread can take at once: a power of two, 16 bytes of the narrowest element that lies in order."""
+    """Most columns that a thread can take at once, a power of two: 16 bytes of the narrowest contiguous element."""
     found = places(x for n in range(r.passes) for x in analysis(r, "none").reads(n).values())
     if r.result.kind == ELEMENT:
         found.append((r.where, ITEMSIZE[r.result.dtype]))
@@ -183,29 +185,29 @@ def widest(r: RowReduction) -> int:
 
 @lru_cache(maxsize=256)
 def divides(r: RowReduction) -> bool:
-    """Whether a second kernel may merge pieces of rows: one pass, one reduction, a value a row."""
+    """Whether a second kernel may merge pieces of rows: one pass, one reduction, one value a row."""
     one = sum(s.kind == REDUCTION for s in r.stages) == 1
     return one and r.passes == 1 and r.result.kind != ELEMENT
 
 
 @lru_cache(maxsize=256)
 def down(r: RowReduction) -> bool:
-    """Whether neighbouring rows, not columns, lie next to each other in memory."""
+    """Whether adjacent rows, not adjacent columns, are contiguous in memory."""
     found = places(analysis(r, "none").reads(0).values()) if r.rows else ()
     return any(w.step(r.rows[-1][0]) == 1 and Run(r.columns).step(w) != 1 for w, _ in found)
 
 
-# --------------------------------------------------------------------------- a schedule's plan
+# a schedule's tiling
 
 
 @dataclass(frozen=True)
 class RowTiling:
     """Everything that the printed source depends on.
 
-    ``lanes`` threads share a row, each takes ``vector`` neighbouring columns at a time; ``keep`` says where
-    what several passes read stays (``registers``, ``shared``, ``inputs``, ``none``); ``order`` whether neighbouring
-    threads are of one row (``columns``) or of neighbouring ones (``rows``). ``pieces`` blocks share a row: a second
-    kernel merges what they give, or they are a cluster, in which each reads the results of all.
+    ``lanes`` threads share a row; each takes ``vector`` adjacent columns at a time. ``keep``: where values that several
+    passes read stay (``registers``, ``shared``, ``inputs``, ``none``). ``order``: whether adjacent threads take
+    adjacent columns of a row (``columns``) or adjacent rows (``rows``). ``pieces`` blocks share a row: a second kernel
+    merges their partial results, or the blocks form a cluster, in which each reads the partial results of all.
     """
 
     r: RowReduction
@@ -222,7 +224,7 @@ class RowTiling:
 
     @property
     def cluster(self) -> int:
-        """Blocks of a cluster, which share a row."""
+        """Number of blocks of a cluster that shares a row."""
         return 1 if divides(self.r) else self.pieces
 
     @property
@@ -232,17 +234,17 @@ class RowTiling:
 
     @property
     def in_shared(self) -> bool:
-        """Whether shared memory keeps what several passes read."""
+        """Whether shared memory keeps values that several passes read."""
         return self.keep in ("shared", "inputs")
 
     @property
     def groups(self) -> int:
-        """Rows a block."""
+        """Number of rows of a block."""
         return self.threads // self.lanes
 
     @property
     def grid(self) -> Grid:
-        """Rows distributed to threads, for each of their pieces."""
+        """The distribution of rows to threads, for each piece of the rows."""
         return Grid({"row": self.r.height}, self.threads, lanes=self.lanes)
 
     @property
@@ -251,18 +253,18 @@ class RowTiling:
 
     @property
     def combining(self) -> Grid:
-        """The second kernel of rows in pieces: a warp a row."""
+        """The distribution of the second kernel: a warp a row."""
         return Grid({"row": self.r.height}, COMBINED, lanes=WARP)
 
     @property
     def columns(self) -> list[tuple[str, int]]:
-        """Digits of the number of a thread's vector in a row, the highest first: those that may differ from 0."""
+        """Digits of the number of a thread's vector in a row, the highest first: digits that may differ from 0."""
         digits = (("piece", self.pieces), ("k", self.rounds), ("lane", self.lanes))
         return [(n, count) for n, count in digits if count > 1 or (n == "k" and self.pieces > 1)]
 
     @property
     def workspace(self) -> IntExpr:
-        """Bytes of the pieces' results."""
+        """Bytes of workspace for the pieces' partial results."""
         if not self.merged:
             return 0
         return times(self.accumulators(self.reduction).bytes * self.pieces, expression(self.r.height))
@@ -274,17 +276,17 @@ class RowTiling:
 
     @property
     def rounds(self) -> int:
-        """Times that a row's threads go across it, or across a piece of it."""
+        """Number of iterations in which a row's threads cover the row, or a piece of it."""
         return ceildiv(self.r.width, self.lanes * self.vector * self.pieces)
 
     @property
     def span(self) -> int:
-        """Columns that all rounds of all pieces cover."""
+        """Number of columns that all iterations of all pieces cover."""
         return self.rounds * self.lanes * self.vector * self.pieces
 
     @property
     def slots(self) -> int:
-        """Partial results of one reduction in shared memory, where those of a row meet there."""
+        """Number of partial results of one reduction in shared memory; 0 where threads of a row merge by shuffles."""
         if self.order == "rows":
             return self.threads if self.lanes > 1 else 0
         return self.threads // WARP if self.lanes > WARP else 0
@@ -296,11 +298,11 @@ class RowTiling:
 
     @cached_property
     def places(self) -> dict[str, Item]:
-        """The kept value in whose region of shared memory each one lies: itself, or one that is done with."""
+        """The kept value whose region of shared memory each kept value uses: its own, or the region of a dead value."""
         found, last = dict[str, Item](), self.analysis.last
         placed: list[Item] = []
         for item in sorted(self.analysis.items, key=lambda i: i.first) if self.in_shared else ():
-            # A thread reads a value's last use before it writes another one in its place.
+            # A thread reads a dead value for the last time before it overwrites that value's place.
             done = next((x for x in placed if last[x.name] <= item.first and x.bytes == item.bytes), None)
             if done is not None:
                 placed.remove(done)
@@ -310,18 +312,19 @@ class RowTiling:
 
     @cached_property
     def memory(self) -> Shared:
-        """Shared memory: slots of each reduction, in a cluster with one that other blocks read; rows of kept values."""
+        """Shared memory: slots of each reduction, in a cluster with a slot for reads by other blocks; rows of kept
+        values."""
         slots = self.slots + (self.cluster > 1)
         sizes = {s.name: slots * self.accumulators(s).bytes for s in self.r.stages if s.kind == REDUCTION}
         sizes |= {i.name: self.groups * self.kept_stride(i) * i.bytes for i in self.places.values()}
         return Shared({name: (ceildiv(size, 16) * 16, 16) for name, size in sizes.items()})
 
     def kept_width(self, item: Item) -> int:
-        """Elements of one access of kept values."""
+        """Elements of one access to kept values."""
         return min(self.vector, 16 // item.bytes)
 
     def kept_stride(self, item: Item) -> int:
-        """Elements between the kept values of two rows: what the rows of a warp hold lies in different banks."""
+        """Row pitch of kept values, in elements. Padding puts the rows of a warp into different banks."""
         size = self.rounds * self.vector * self.lanes
         chunk = self.lanes * self.kept_width(item) * item.bytes
         if self.order == "rows" or self.groups == 1 or chunk >= BANK_BYTES:
@@ -330,7 +333,7 @@ class RowTiling:
 
     @property
     def registers(self) -> int:
-        """An estimate, a thread."""
+        """Estimated registers of a thread."""
         held = self.rounds * self.vector if self.keep == "registers" else self.vector
         words = sum(2 if i.held in ("double", "long") else 1 for i in self.analysis.items) or 1
         return min(255, 24 + 2 * self.vector + held * words)
@@ -342,7 +345,7 @@ class RowTiling:
 
     @property
     def align(self) -> int:
-        """Alignment that its accesses of memory need."""
+        """Alignment in bytes that the kernel's memory accesses need."""
         if self.r.result.kind != ELEMENT:
             return self.read_bytes
         size = ITEMSIZE[self.r.result.dtype]
@@ -356,8 +359,8 @@ def _read_bytes(r: RowReduction, vector: int, keep: str) -> int:
 
 
 def plan(r: RowReduction, values: Mapping[str, Value]) -> RowTiling:
-    """The plan of a schedule's values. Raises ``IllegalSchedule`` for vectors that do not fit all sizes."""
+    """The tiling for a schedule's values. Raises ``IllegalSchedule`` for vectors that do not fit all symbolic sizes."""
     within("vector", int(values["vector"]), widest(r))
     if int(values["pieces"]) > 1:
-        within("pieces", int(values["pieces"]), (NARROW - 1) // r.height)  # pieces of all rows are numbered
+        within("pieces", int(values["pieces"]), (NARROW - 1) // r.height)  # the number of a row's piece is an ``int``
     return decided(RowTiling, values, r=r)

@@ -1,10 +1,10 @@
-"""The schedules of a row program.
+"""Search space of a row program.
 
-``threads`` is a block's size, ``lanes`` how many of them share a row, ``vector`` how many neighbouring
-columns a thread takes at once, ``keep`` where values stay that several passes read (``none``: they are read
-or computed again; ``inputs``: what is read stays in shared memory, the rest is computed again), ``order`` whether
-neighbouring threads lie along columns or along rows. ``pieces`` blocks share a row: a second kernel merges what they
-give where that is one value a row; otherwise they are a cluster (Hopper and later).
+``threads``: threads of a block. ``lanes``: threads that share a row. ``vector``: adjacent columns that a thread takes
+at once. ``keep``: where values stay that several passes read (``none``: they are read or computed again; ``inputs``:
+reads stay in shared memory, computed values are computed again). ``order``: whether adjacent threads lie along columns
+or along rows. ``pieces``: blocks that share a row. A second kernel merges their results where a row has one value;
+otherwise the blocks are a cluster (Hopper and later).
 """
 
 from __future__ import annotations
@@ -23,32 +23,35 @@ from tilewright.search_space import Choice, Constraint, SearchSpace, rule
 
 POWERS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 KEPT = ("registers", "shared", "inputs")
-"""Where values stay, the fastest first."""
+"""Places of kept values, the fastest first."""
 ROUNDS = 32
-"""Rounds that are printed out, at most: what they keep is in registers."""
+"""Most iterations whose values stay in registers, since their loop is unrolled."""
 KNOBS = ("threads", "lanes", "vector", "keep", "order", "pieces")
 PIECES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 FEW_ROWS = 1024
-"""Rows up to which a second kernel may merge pieces."""
+"""Most rows for which a second kernel may merge pieces."""
 CLUSTER = 8
-"""Blocks of a cluster that every device with clusters can run."""
+"""Cluster size that every device with clusters supports."""
 CLUSTERS_FROM = 90
-"""Compute capability."""
+"""Compute capability, times ten, from which on devices have clusters."""
 THREADS = 512
-"""Threads of a block where the default has clusters for few rows."""
+"""Threads of a block where the default uses clusters for few rows."""
 BESIDE, BESIDE_THREADS = 6, 256
-"""Blocks on a multiprocessor, and threads of each, where it has them for many (fastest of five on an H200)."""
+"""Fewest resident blocks of a multiprocessor, and threads of a block, where the default uses clusters for many rows.
+
+The fastest of five choices on an H200.
+"""
 
 
 @lru_cache(maxsize=256)
 def refusal(r: RowReduction) -> str:
-    """Why this template leaves a row reduction to others; empty where it does not."""
+    """Why this template refuses a row reduction; empty where it does not."""
     exprs = tuple(e for s in r.stages for e in s.body)
     return kernels.refusal(r.program, r.tensors, exprs, r.extents, (r.height, r.width))
 
 
 def space(r: RowReduction, target: Target, template: str, version: int) -> SearchSpace:
-    """Every legal schedule of a row program on a target."""
+    """The search space of a row program on a target."""
     most, per_block = limit(target, "threads_per_block"), limit(target, "shared_per_block")
     width = 1 << max(0, r.width - 1).bit_length()
     kept = analysis(r, "shared")
@@ -103,11 +106,11 @@ def _fits(p: RowTiling, target: Target, per_block: int) -> bool:
 
 
 def default(r: RowReduction, target: Target, within: SearchSpace) -> dict[str, Value]:
-    """Whole warps along a row; few values a thread; kept where there is room."""
+    """The default schedule: whole warps along a row, few values a thread, kept values where they fit."""
     options = within.options
     sms = limit(target, "sms")
     if down(r) and "rows" in options["order"]:
-        # Rows are neighbours in memory: a warp takes 32 of them, and columns are shared where rows are few.
+        # Adjacent rows are contiguous: a warp takes 32 rows, and threads share the columns where rows are few.
         busy = sms * limit(target, "threads_per_sm") // 2
         lanes = max(n for n in map(int, options["lanes"]) if n == 1 or (n <= 16 and n * r.height <= busy))
         threads = max(256 if lanes < 8 else 512, WARP * lanes)
@@ -115,7 +118,7 @@ def default(r: RowReduction, target: Target, within: SearchSpace) -> dict[str, V
     vector = max(int(v) for v in options["vector"] if int(v) * 4 <= max(4, r.width) or v == 1)
     wanted: list[dict[str, Value]] = []
     if len(options["pieces"]) > 1 and divides(r) and 2 * r.height <= sms:
-        # Few long rows: as many pieces as keep all multiprocessors at work, none shorter than its threads.
+        # Few long rows: enough pieces to occupy all multiprocessors, none shorter than its threads.
         for lanes in (512, 256, 128, 64, 32):
             most = min(4 * sms // r.height, r.width // (lanes * vector * 4))
             pieces = max(n for n in map(int, options["pieces"]) if n == 1 or n <= most)
@@ -124,7 +127,7 @@ def default(r: RowReduction, target: Target, within: SearchSpace) -> dict[str, V
     if len(options["pieces"]) > 1 and not divides(r):
         wanted += _clustered(r, target, options, vector)
     for vec in sorted({vector, 1}, reverse=True):
-        # Up to eight accesses a thread; a warp where that is enough rows for all multiprocessors.
+        # Up to eight accesses a thread; one warp where it has rows enough for all multiprocessors.
         lanes = 1
         while lanes < 1024 and lanes * vec * (8 if lanes >= WARP else 2) < r.width:
             lanes *= 2
@@ -141,17 +144,17 @@ def default(r: RowReduction, target: Target, within: SearchSpace) -> dict[str, V
 
 
 def _of_any_threads(wanted: Iterable[dict[str, Value]]) -> Iterator[dict[str, Value]]:
-    """Schedules, each with its own number of threads and then others."""
+    """Schedules, each with its own number of threads and then with other numbers."""
     return ({**v, "threads": t} for v in wanted for t in (v["threads"], 256, 64, 32, 512, 1024))
 
 
 def _clustered(
     r: RowReduction, target: Target, options: Mapping[str, Sequence[Value]], vector: int
 ) -> list[dict[str, Value]]:
-    """Clusters for few long rows, and for rows of which no two fit a multiprocessor.
+    """Clusters for few long rows, and for rows so long that a multiprocessor holds a single row.
 
-    With one block alone on it, memory waits for every barrier; so other blocks have room beside each. What is read
-    takes less room at its own width than what is computed from it.
+    A single resident block leaves memory idle at every barrier, so several blocks must fit a multiprocessor. Kept reads
+    take less shared memory at their own width than values computed from them.
     """
 
     def cluster(pieces: int, keep: str, threads: int = BESIDE_THREADS) -> dict[str, Value]:
@@ -179,7 +182,7 @@ def _values(threads: int, lanes: int, vector: int, keep: str, order: str, pieces
 
 
 def _most_pieces(r: RowReduction, target: Target) -> int:
-    """Blocks that may share a row: few rows, or a cluster."""
+    """Largest number of blocks that may share a row: many for few rows, or a cluster."""
     if divides(r):
         return PIECES[-1] if r.height <= FEW_ROWS else 1
     return CLUSTER if int(target.limit.get("cc", 0)) >= CLUSTERS_FROM else 1

@@ -1,4 +1,4 @@
-"""The GPU template of row reductions: a part of a warp, a warp or a block a row.
+"""The GPU template of row reductions: a row is computed by a part of a warp, a warp, a block or several blocks.
 
 Every pass is a loop nest over the fused rows and columns.
 """
@@ -30,7 +30,7 @@ OUT = "out"
 
 
 def kernel(p: RowTiling, _: Mapping[str, Value], target: Target) -> Kernel:
-    """The kernel of all passes, and one that merges the pieces of rows where there are several."""
+    """The kernel with all passes, and a second kernel that merges the pieces of rows where there are several."""
     program, second = p.r.program, p.combining
     main = GlobalFunction(
         program=program, body=lambda _: Statements(p).body(), blocks=times(p.grid.count, p.pieces), threads=p.threads,
@@ -52,11 +52,11 @@ def kernel(p: RowTiling, _: Mapping[str, Value], target: Target) -> Kernel:
 
 
 def _nests(p: RowTiling) -> tuple[LoopNest, ...]:
-    """The passes over a block's rows. What is kept between passes is no access."""
+    """The loop nests of the passes. Kept values are not accesses."""
     r = p.r
     found = []
     across = p.lanes * p.vector
-    # A warp's threads lie along the columns of a row, of several where few threads share one, or along rows.
+    # A warp's threads lie along the columns of a row (of several rows where few threads share one), or along rows.
     warp_cols = 1 if p.order == "rows" else min(p.lanes, WARP)
     warp_rows = min(p.groups, WARP // warp_cols)
     width = min(r.width, p.rounds * across)
@@ -86,7 +86,7 @@ def _nests(p: RowTiling) -> tuple[LoopNest, ...]:
 
 
 def _kept(p: RowTiling, number: int) -> tuple[Staged, ...]:
-    """Values of pass ``number`` that later ones find in registers or in shared memory."""
+    """Values of pass ``number`` that later passes find in registers or in shared memory."""
     if p.keep == "none":
         return ()
     a, level = p.analysis, "l1" if p.in_shared else "register"
@@ -101,7 +101,7 @@ def _kept(p: RowTiling, number: int) -> tuple[Staged, ...]:
 
 
 def _combining(p: RowTiling) -> LoopNest:
-    """The second kernel of rows in pieces."""
+    """The loop nest of the second kernel, which merges pieces of rows."""
     r, row, piece = p.r, axis("row"), axis("piece")
     acc = p.reduction.monoid
     assert acc is not None
@@ -125,7 +125,7 @@ def _combining(p: RowTiling) -> LoopNest:
 
 @lru_cache(maxsize=256)
 def _passes(r: RowReduction, keep: str) -> tuple[tuple[tuple[Access, ...], int, int], ...]:
-    """Of every pass: its accesses, operations a point and bytes of a value."""
+    """Accesses, operations a point and bytes of a value of each pass."""
     a = analysis(r, keep)
     names: dict[str, Expr] = {}
     for fused, axes in (("row", r.rows), ("col", r.columns)):
@@ -145,7 +145,7 @@ def _passes(r: RowReduction, keep: str) -> tuple[tuple[tuple[Access, ...], int, 
                 at = r.where.expr().substitute(names) if s.kind == ELEMENT else row
                 stores.append(Access(OUT, (at,), s.dtype, store=True))
         if not stores:
-            # What a pass gives: a value a row.
+            # A pass without a result stores one value a row.
             stores = [Access(values[-1][0].name if values else OUT, (row,), r.result.dtype, store=True)]
         itemsize = VALUE_BYTES[values[-1][0].dtype] if values else 4
         found.append(((*reads, *stores), ops, itemsize))

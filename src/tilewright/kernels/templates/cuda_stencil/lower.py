@@ -1,4 +1,4 @@
-"""Source of a stencil: each thread reads a stretch of the window once and adds it to several outputs."""
+"""Source of a stencil: a thread reads a stretch of the input once and uses it for the windows of several outputs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def body(p: WindowTiling) -> str:
 
 
 class _Kernel:
-    """Prints one plan. ``<axis>`` is a thread's first output along each axis; ``j`` counts along the vector."""
+    """Prints the kernel of one tiling. ``<axis>`` is a thread's first output along each axis; ``j`` counts along the
+    vector."""
 
     def __init__(self, p: WindowTiling) -> None:
         self.p, self.s, self.part = p, p.s, p.s.part
@@ -48,7 +49,8 @@ class _Kernel:
         self, exprs: tuple[Expr, ...], reads: Mapping[int, str], var: Mapping[str, str] | None = None,
         output: int = 0, tap: int | None = None, base: bool = False,
     ) -> DevicePrinter:  # fmt: skip
-        """A printer for output number ``output`` along the axis; ``base``: of a vector's first element."""
+        """A printer for a thread's output number ``output`` along the tiled axis; ``base``: for a vector's first
+        element."""
         p = self.p
         names = {a: a for a in self.s.ranges} | {r: "0" for r in self.part.reduce_axes if self.s.ranges[r] == 1}
         if p.vector > 1 and not base:
@@ -63,7 +65,7 @@ class _Kernel:
         )  # fmt: skip
 
     def _along(self) -> str:
-        """The name of a thread's first output along the axis."""
+        """The name of a thread's first output along the tiled axis."""
         self.used.add(self.p.axis)
         return self.p.axis
 
@@ -71,7 +73,7 @@ class _Kernel:
         return Vector(self.s.run, self.p.vector, pad, scoped)
 
     def _start(self) -> str:
-        """Accumulators."""
+        """Statements that declare and initialise the accumulators."""
         shape = f"[{self.p.outputs}][{self.p.vector}]"
         out = "".join(f"    {t} {x}{shape};\n" for t, x in zip(self.acc.types, self.acc.names, strict=True))
         sets = "".join(f" {x}[i][j] = {e};" for x, e in zip(self.acc.names, self.acc.neutral, strict=True))
@@ -98,12 +100,13 @@ class _Kernel:
         return text
 
     def _place(self, number: int, offset: int, pad: str) -> str:
-        """One shared value, at a place along the window: ``g<number>_<offset>``, an element a lane."""
+        """Statements that read one shared value at an offset in the window into ``g<number>_<offset>``, an array of a
+        vector."""
         p, w = self.p, self.p.window
         value = at_offset(p.shared[number], w, offset)
         name, kind = f"g{number}_{offset}", computed(value.dtype)
         tests, inner_value, other = [], value, None
-        # The first output that needs it may lie beyond the last.
+        # The first output that reads this offset may lie beyond the last output.
         first = min(j for j in range(p.outputs) for t in range(p.taps) if w.stride * j + w.dilation * t == offset)
         if first and self.s.ranges[p.axis] % p.outputs:
             tests.append(f"{self._along()} + {first} < {self.s.ranges[p.axis]}")
@@ -126,7 +129,7 @@ class _Kernel:
         return f"{out}{pad}if ({' && '.join(tests)}) {{\n{inner.text()}{pad}}} else {{\n{fill}{pad}}}\n"
 
     def inner_free(self, e: Expr) -> bool:
-        """Whether an expression is the same for all elements of a vector."""
+        """Whether an expression has one value for all elements of a vector."""
         return self.p.vector == 1 or self.inner not in e.axes()
 
     def _reads(
@@ -138,7 +141,7 @@ class _Kernel:
         return into.reads(found, {}, prefix, lambda e: self.printer((e,), {}, var, output, tap, base=True).scalar(e))
 
     def _tap(self, tap: int, pad: str) -> str:
-        """One element of the window along the axis, folded into every output."""
+        """Statements that fold one tap of the window along the tiled axis into every output of the thread."""
         p, w = self.p, self.p.window
         names = {self.s.numbers.of(x): n for n, x in enumerate(p.shared)}
 
@@ -164,7 +167,7 @@ class _Kernel:
     # ------------------------------------------------------------------ results
 
     def _finish(self, number: int) -> str:
-        """Output ``number`` along the axis, computed from its accumulators and stored."""
+        """Statements that compute output ``number`` along the tiled axis from its accumulators and store it."""
         p, part = self.p, self.part
         out = self._vector("        ")
         value = stored(part.value, part.dtype)
@@ -181,7 +184,7 @@ class _Kernel:
 
 
 def conditions(e: Expr) -> list[Expr]:
-    """What must hold together."""
+    """The operands of a conjunction."""
     return [x for a in e.args for x in conditions(a)] if e.op == "and" else [e]
 
 
@@ -197,7 +200,7 @@ def always(e: Expr, bounds: Mapping[str, Range]) -> bool:
 
 
 def _topdown(e: Expr, replace: Callable[[Expr], Expr | None]) -> Expr:
-    """Replacements of the largest expressions first, the others left alone."""
+    """The expression with the largest replaceable subexpressions replaced, from the root down."""
     found = replace(e)
     if found is not None:
         return found

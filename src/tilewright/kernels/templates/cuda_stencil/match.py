@@ -1,4 +1,4 @@
-"""Which windowed reductions a GPU computes, with flat positions."""
+"""Matching of windowed reductions for GPUs, with flat positions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tilewright.kernels.templates.cuda.runs import Run, places
 
 @dataclass(frozen=True, eq=False)
 class Stencil:
-    """A matched program: the family's part, whose body and value are of flat tensors here."""
+    """A matched program: the family's part, with body and value over flat tensors."""
 
     program: Program
     tensors: Mapping[str, Tensor]
@@ -46,24 +46,25 @@ class Stencil:
 
     @cached_property
     def run(self) -> Run:
-        """Neighbouring outputs."""
+        """Runs of adjacent outputs."""
         return Run(
             ((self.inner, self.ranges[self.inner]),), single=frozenset(a for a, n in self.ranges.items() if n == 1)
         )
 
     @cached_property
     def widest(self) -> int:
-        """The most neighbouring outputs a thread takes along the innermost axis: 1 where that is a window."""
+        """Most adjacent outputs that a thread takes along the innermost axis: 1 where a window moves along that
+        axis."""
         found = places(x for e in self.part.body for x in e.loads() if self.inner in x.axes())
         if not found or any(w.axis == self.inner for w in self.windows):
             return 1
-        # The output lies in order.
+        # The output is contiguous.
         return min(self.run.widest(where, size) for where, size in (*found, (Linear(0, {self.inner: 1}), self.item)))
 
 
 @lru_cache(maxsize=256)
 def match(program: Program) -> Stencil | None:
-    """The windowed reduction that a program is, or ``None``; the same object each time."""
+    """The windowed reduction that a program computes, or ``None``; the same object at each call."""
     form = reduce_window(program)
     if form is None or not supported(form.program):
         return None

@@ -1,4 +1,4 @@
-"""Who computes what of a stencil."""
+"""The distribution of a stencil to threads."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from tilewright.kernels.templates.decisions import decided
 class WindowTiling:
     """Everything that the printed source depends on.
 
-    A thread computes ``outputs`` neighbours along ``axis`` times ``vector`` along the innermost axis; ``unroll``
-    says whether the loops over the other axes of the window are printed out.
+    A thread computes ``outputs`` adjacent outputs along ``axis``, times ``vector`` along the innermost axis.
+    ``unroll``: whether the loops over the window's other axes are unrolled.
     """
 
     s: Stencil
@@ -40,33 +40,33 @@ class WindowTiling:
 
     @cached_property
     def grid(self) -> Grid:
-        """Outputs distributed to threads."""
+        """The distribution of outputs to threads."""
         inner = self.s.inner
         own = {inner: self.vector, self.axis: self.outputs * (self.vector if self.axis == inner else 1)}
         return grid(self.s.part, self.threads, own=own)
 
     @property
     def reduce(self) -> dict[str, str]:
-        """Kinds of the loops over the window, outermost first: the one along ``axis`` is always printed out."""
+        """Kinds of the loops over the window, outermost first. The loop along ``axis`` is always unrolled."""
         tap = self.window.tap
         others = dict.fromkeys((r for r in self.s.part.reduce_axes if r != tap), "unroll" if self.unroll else "serial")
         return {**others, tap: "unroll"}
 
     @property
     def taps(self) -> int:
-        """Elements of the window along ``axis``."""
+        """Number of elements of the window along ``axis``."""
         return self.s.ranges[self.window.tap]
 
     @cached_property
     def offsets(self) -> tuple[int, ...]:
-        """Places along the window that a thread reads for every place along its other axes."""
+        """Offsets along ``axis`` that a thread reads for each position along the window's other axes."""
         w = self.window
         found = {w.stride * j + w.dilation * t for j in range(self.outputs) for t in range(self.taps)}
         return tuple(sorted(found))
 
     @property
     def shared(self) -> tuple[Expr, ...]:
-        """Values of the body that neighbours along the window share; equal ones once."""
+        """Values of the body that adjacent outputs along ``axis`` share, without duplicates."""
         return _shared(self.s, self.window)
 
     @property
@@ -76,7 +76,7 @@ class WindowTiling:
 
     @property
     def registers(self) -> int:
-        """An estimate, a thread."""
+        """Estimated registers of a thread."""
         words = self.accumulators.bytes // 4
         return min(255, 28 + self.vector * (self.outputs * words + len(self.shared) * len(self.offsets) + 2))
 
@@ -87,7 +87,7 @@ class WindowTiling:
 
     @property
     def align(self) -> int:
-        """Alignment that its accesses of memory need."""
+        """Alignment in bytes that the kernel's memory accesses need."""
         return max(self.s.item * self.vector, self.read_bytes)
 
 
@@ -106,6 +106,6 @@ def _read_bytes(s: Stencil, vector: int) -> int:
 
 
 def plan(s: Stencil, values: Mapping[str, Value]) -> WindowTiling:
-    """The plan of a schedule's values. Raises ``IllegalSchedule`` for vectors that do not fit all sizes."""
+    """The tiling for a schedule's values. Raises ``IllegalSchedule`` for vectors that do not fit all symbolic sizes."""
     within("vector", int(values["vector"]), s.widest)
     return decided(WindowTiling, values, s=s)

@@ -1,8 +1,8 @@
-"""The schedules of a stencil.
+"""Search space of a stencil.
 
-``threads`` is a block's size; ``axis`` the output axis along which a thread computes ``outputs`` neighbours,
-which share what they read; ``vector`` how many neighbours along the innermost axis; ``unroll`` whether the
-loops over the other axes of the window are printed out.
+``threads``: threads of a block. ``axis``: output axis along which a thread computes ``outputs`` adjacent outputs, which
+share reads. ``vector``: adjacent outputs along the innermost axis. ``unroll``: whether the loops over the window's
+other axes are unrolled.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from tilewright.kernels.templates.cuda_stencil.plan import WindowTiling, plan
 from tilewright.search_space import Choice, Constraint, SearchSpace, rule
 
 MOST_CODE = 256
-"""Elements folded in one unrolled body, at most; all of a thread's where the loops are unrolled too."""
+"""Most elements that one unrolled body folds; with ``unroll``, most elements of a thread."""
 
 
 def space(s: Stencil, target: Target, template: str, version: int) -> SearchSpace:
-    """Every legal schedule of a stencil on a target."""
+    """The search space of a stencil on a target."""
     most = limit(target, "threads_per_block")
     axes = tuple(w.axis for w in s.windows)
     longest = max(s.ranges[a] for a in axes)
@@ -59,12 +59,12 @@ def _fits(p: WindowTiling, target: Target) -> bool:
 
 
 def default(s: Stencil, target: Target, within: SearchSpace) -> dict[str, Value]:
-    """Neighbouring threads along the innermost axis; a few outputs a thread along another one."""
+    """The default schedule: adjacent threads along the innermost axis, a few outputs a thread along another axis."""
     options = within.options
     axes = [str(a) for a in options["axis"]]
     axis = next((a for a in reversed(axes) if a != s.inner), axes[-1])
     sms, size = limit(target, "sms"), prod(s.part.extents)
-    # On an H200 four outputs a thread are faster by a quarter with a fifth of all threads at work.
+    # On an H200, four outputs a thread are faster by a quarter even if only a fifth of all threads are busy.
     busy = sms * limit(target, "threads_per_sm") // 8
     vectors = sorted((int(v) for v in options["vector"] if int(v) * min(4, s.item) <= 16), reverse=True)
 

@@ -1,4 +1,4 @@
-"""The GPU template of windows: several outputs a thread, which share what they read."""
+"""The GPU template of windowed reductions: a thread computes several outputs, which share reads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tilewright.kernels.templates.planned import PlannedTemplate
 
 
 def kernel(p: WindowTiling, _: Mapping[str, Value], target: Target) -> Kernel:
-    """The one kernel of a window."""
+    """The single kernel of a windowed reduction."""
     main = GlobalFunction(
         program=p.s.program, body=lambda _: body(p), blocks=p.grid.count, threads=p.threads,
         loops=lambda: (nest(p.s.part, p.grid, p.reduce),),
