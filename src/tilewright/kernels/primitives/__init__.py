@@ -1,4 +1,4 @@
-"""The registry of primitives: modules, in an order in which what they define can be printed."""
+"""The registry of primitives: their modules, in an order in which definitions precede uses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MODULES = (
 
 
 def _defined(name: str) -> tuple[Primitive, ...]:
-    """What a module defines: one primitive, or a family of them."""
+    """The primitives that a module defines: one, or a family."""
     module = import_module(f"{__name__}.{name}")
     family: tuple[Primitive, ...] | None = getattr(module, "PRIMITIVES", None)
     return (module.PRIMITIVE,) if family is None else family

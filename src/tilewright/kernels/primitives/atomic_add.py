@@ -1,4 +1,4 @@
-"""Additions to global or shared memory that several threads may do at once."""
+"""Atomic additions to global or shared memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TW_DEVICE int atomic_add(int *p, int v) { return ::atomicAdd(p, v); }
 TW_DEVICE u32 atomic_add(u32 *p, u32 v) { return ::atomicAdd(p, v); }
 """
 
-# Signed numbers wrap around, as the hardware's do.
+# Signed numbers wrap around, as in hardware.
 _EMULATED = """
 TW_DEVICE float atomic_add(float *p, float v, int line = __builtin_LINE()) { return emu::atomic_add(p, v, line); }
 TW_DEVICE u32 atomic_add(u32 *p, u32 v, int line = __builtin_LINE()) { return emu::atomic_add(p, v, line); }
@@ -21,7 +21,7 @@ TW_DEVICE int atomic_add(int *p, int v, int line = __builtin_LINE()) {
 }
 """
 
-# Every thread adds to some of 8 sums; sums of whole numbers are exact in any order.
+# Every thread adds to two of 8 sums; sums of whole numbers are exact in any order.
 _WORDS = """
     int t = threadIdx.x;
     tw::u32 *sums = (tw::u32 *)out;
@@ -38,7 +38,7 @@ _FLOATS = """
     tw::atomic_add(out + t % 8, x0[t]);
 """
 
-# The same sums in shared memory.
+# The sums of the previous kernel in shared memory.
 _SHARED = """
     TW_SHARED(smem);
     int t = threadIdx.x;
@@ -50,7 +50,7 @@ _SHARED = """
     if (t < 8) out[t] = tw::load_shared<tw::u32>(smem + 4 * t);
 """
 
-# What comes back is the value before: in some order, the numbers 0 to 63.
+# The returned value is the value before: the numbers 0 to 63 in some order.
 _BEFORE = """
     TW_SHARED(smem);
     int t = threadIdx.x;

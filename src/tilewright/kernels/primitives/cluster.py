@@ -1,8 +1,8 @@
-"""Clusters: blocks that run together, each on a multiprocessor of its own, and a barrier of all their threads.
+"""Clusters: blocks that run together, each on its own multiprocessor, and a barrier of all their threads.
 
-A kernel says how many neighbours along x are a cluster: ``TW_CLUSTER(2)`` behind its ``TW_KERNEL``. The barrier has two
-halves. It shows other blocks the barriers in shared memory that were made and fenced before (``mbarrier_fence``), and
-nothing else that a thread wrote: a fence of all memory would cost more than a tile does.
+``TW_CLUSTER(2)`` behind a kernel's ``TW_KERNEL`` makes clusters of two blocks adjacent along x. The barrier has two
+halves, arrive and wait. It makes mbarriers visible that were initialised and fenced before (``mbarrier_fence``), but no
+other writes: a fence of all memory would cost more than a tile.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TW_DEVICE void cluster_arrive(int line = __builtin_LINE()) { emu::cluster_arrive
 TW_DEVICE void cluster_wait(int line = __builtin_LINE()) { emu::cluster_wait(line); }
 """
 
-# Half of the threads do something between the halves of the barrier, which comes round three times.
+# Half of the threads work between the two halves of the barrier, in three rounds.
 _RANK = """
     const int t = threadIdx.x, at = blockIdx.x * 64 + t;
     tw::u32 v = x0[at];
@@ -48,11 +48,11 @@ def _ranked(x: Array) -> Array:
 
 # --------------------------------------------------------------------------- arrivals at other blocks' barriers
 
-# Arrivals at the barriers of another block of the cluster, by an address in its shared memory.
+# Arrivals at mbarriers of another block of the cluster, by an address in its shared memory.
 #
-# An arrival says that the thread's reads of shared memory are over, to whoever copies there next. It does not show its
-# ordinary writes to other blocks. No block may end before what it is told has come, so each waits for its own barriers:
-# the cluster's barrier does not wait for arrivals.
+# An arrival signals the end of the thread's reads of shared memory to the block that writes there next. It does not
+# make the thread's other writes visible. No block may end before the arrivals at its mbarriers, and the cluster's
+# barrier does not wait for arrivals. So each block waits for its own mbarriers.
 _ARRIVAL_PTX = """
 TW_DEVICE u32 cluster_address(u32 at, u32 rank) {
     u32 there;
@@ -71,7 +71,7 @@ TW_DEVICE u32 cluster_address(u32 at, u32 rank, int line = __builtin_LINE()) {
 TW_DEVICE void mbarrier_arrive_cluster(u32 there, int line = __builtin_LINE()) { emu::barrier_arrive(there, 0, line); }
 """
 
-# Four blocks pass a turn around: each waits for the one before it, and tells the one behind.
+# Four blocks pass a token around: each waits for the block before it and signals the block behind it.
 _AROUND = """
     TW_SHARED(smem);
     const tw::u32 bar = tw::shared_address(smem), rank = tw::cluster_rank();
@@ -102,11 +102,12 @@ def _around(x: Array) -> Array:
 
 # --------------------------------------------------------------------------- other blocks' shared memory
 
-# Shared memory of the other blocks of a cluster: what they wrote there, behind the cluster's barrier.
+# Reads of the shared memory of other blocks of the cluster, behind the cluster's barrier.
 #
-# ``cluster_publish`` is the first half of the barrier (``cluster_wait`` is the other), and shows what a thread wrote to
-# shared memory before it to every thread behind it. A block must not end while others may read there.
-# Volatile, and over memory: no read moves in front of the barrier or behind the next one.
+# ``cluster_publish`` is the arrive half of the barrier with release semantics; ``cluster_wait`` is the wait half. A
+# thread's writes to shared memory before ``cluster_publish`` are visible to every thread behind the barrier. A block
+# must not end while other blocks may read its shared memory.
+# Loads are volatile with a memory clobber, so that no load moves in front of the barrier or behind the next one.
 _SHARED_PTX = """
 TW_DEVICE void cluster_publish() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
 template <class T> TW_DEVICE T load_cluster(u32 there) {
@@ -133,7 +134,7 @@ template <class T> TW_DEVICE T load_cluster(u32 there, int line = __builtin_LINE
 }
 """
 
-# Each block reads what the others of its cluster wrote, words and pairs of them, three times over.
+# Each block reads words and pairs of words that another block of its cluster wrote, in three rounds.
 _READS = """
     TW_SHARED(smem);
     const tw::u32 base = tw::shared_address(smem), rank = tw::cluster_rank();

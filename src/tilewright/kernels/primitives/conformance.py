@@ -1,8 +1,7 @@
-"""The conformance suite: one tiny kernel a primitive, run anywhere, compared with recorded results.
+"""The conformance suite: small kernels for each primitive, whose results are compared with recordings.
 
-The suite does not know what runs a kernel: :func:`record` takes a callable, so that the emulator, CuPy
-and PyCUDA go the same way. Recordings ("goldens") are JSON, one file a primitive; ``recorded_on`` names
-what made them.
+The suite is independent of how a kernel runs: :func:`record` takes a callable, so the emulator, CuPy and PyCUDA share
+one path. Recordings ("goldens") are JSON, one file a primitive; ``recorded_on`` names the emulator or device.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ _CTYPE = {"uint32": "tw::u32", "int32": "int", "float32": "float", "float64": "d
 class Case:
     """One kernel of the suite, ready to be built and run.
 
-    ``source`` follows ``prelude(target)`` (or the emulated prelude) in a translation unit; ``program``
-    calls it on ``inputs`` and an output of ``dtype`` and ``size`` elements.
+    ``source`` follows ``prelude(target)`` (or the emulated prelude) in a translation unit. ``program`` launches it on
+    ``inputs`` and an output of ``dtype`` and ``size`` elements.
     """
 
     name: str
@@ -40,11 +39,11 @@ class Case:
     spec: Conformance
 
     def output(self) -> Array:
-        """A fresh output, every byte 0xa5."""
+        """A new output, every byte 0xa5."""
         return np.full(self.spec.size * np.dtype(self.spec.dtype).itemsize, 0xA5, np.uint8).view(self.spec.dtype)
 
     def expected(self) -> Array | None:
-        """The output by numpy alone, ``None`` where only a recording tells."""
+        """The output computed with NumPy; ``None`` where only a recording has it."""
         return None if self.spec.expected is None else self.spec.expected(*self.inputs)
 
 
@@ -70,19 +69,19 @@ def make_case(primitive: Primitive, spec: Conformance) -> Case:
 
 @lru_cache(maxsize=1)
 def cases() -> tuple[Case, ...]:
-    """The whole suite, in the registry's order."""
+    """The complete suite, in the registry's order."""
     return tuple(make_case(p, c) for p in PRIMITIVES for c in p.conformance)
 
 
 def unit(suite: Iterable[Case]) -> str:
-    """All kernels of some cases as one text, so that they can be compiled at once."""
+    """The kernels of some cases as one text, to be compiled at once."""
     return "".join(c.source for c in suite)
 
 
 def compare(case: Case, got: Array, golden: Array) -> str:
-    """What differs between two outputs of a case, or "" when nothing that matters does.
+    """Describes the difference between two outputs of a case; "" where they agree.
 
-    Bit for bit, any NaN like any other; within the case's tolerance where it has one.
+    Outputs agree bit for bit, with any NaN equal to any other NaN, or within the case's tolerance where it has one.
     """
     if got.dtype != golden.dtype or got.shape != golden.shape:
         return f"{case.name}: {got.dtype}{list(got.shape)} instead of {golden.dtype}{list(golden.shape)}"
@@ -107,17 +106,17 @@ def compare(case: Case, got: Array, golden: Array) -> str:
 
 
 Run = Callable[[Case], Array]
-"""Builds and runs one case and gives its output. Whatever it raises passes through."""
+"""Builds and runs one case and returns its output. Its exceptions propagate."""
 
 
 def record(run: Run, suite: Sequence[Case] | None = None, *, recorded_on: str = "emulator") -> dict[str, Any]:
-    """Run the suite and write down every output; ``recorded_on`` is the emulator or the device's model."""
+    """Run the suite and record every output. ``recorded_on``: the emulator, or the device's model."""
     outputs = {c.name: _encode(run(c)) for c in (cases() if suite is None else suite)}
     return {"recorded_on": recorded_on, "cases": outputs}
 
 
 def check_against(golden: Mapping[str, Any], got: Mapping[str, Any]) -> tuple[str, ...]:
-    """Compare two recordings; a line for each case that differs or that only one of them has."""
+    """Compare two recordings. Returns a line for each case that differs or that only one recording has."""
     by_name = {c.name: c for c in cases()}
     lines = []
     for name in sorted({*golden["cases"], *got["cases"]}):
@@ -133,7 +132,7 @@ def check_against(golden: Mapping[str, Any], got: Mapping[str, Any]) -> tuple[st
 
 
 def save(recording: Mapping[str, Any], folder: Path) -> tuple[Path, ...]:
-    """Write a recording to ``folder``, one file a primitive. Other files there stay."""
+    """Write a recording to ``folder``, one file a primitive. Other files in it stay."""
     folder.mkdir(parents=True, exist_ok=True)
     primitives: dict[str, dict[str, Any]] = {}
     for name, output in recording["cases"].items():
@@ -148,7 +147,8 @@ def save(recording: Mapping[str, Any], folder: Path) -> tuple[Path, ...]:
 
 
 def load(folder: Path) -> dict[str, Any]:
-    """A recording read back. Raises ``UsageError`` when there is none, or when its files disagree on the device."""
+    """Read a recording. Raises ``UsageError`` when the folder has no recording, or when its files disagree on the
+    device."""
     recording: dict[str, Any] = {"recorded_on": "", "cases": {}}
     for path in sorted(folder.glob("*.json")):
         data = json.loads(path.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""float16 and bfloat16 as storage: values are computed as float, rounding is to nearest, ties to even; and TF32."""
+"""float16 and bfloat16 as storage types, computed in float and rounded to nearest even; rounding to TF32."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TW_DEVICE u32 pack_bf16(float low, float high) {
     + _SHARED
 )
 
-# Not-a-numbers come out as the one that the hardware gives (0x7fff).
+# NaNs become the NaN that the hardware returns (0x7fff).
 _CONVERT_EMULATED = (
     """
 TW_DEVICE float to_float(f16 h) {
@@ -123,7 +123,7 @@ def _bits() -> tuple[Array, ...]:
 
 
 def _convert_values() -> tuple[Array, ...]:
-    # All exponents that float16 has, and some below and above.
+    # All exponents of float16, and some below and above.
     w = words(96, 41)
     exponent = np.arange(96, dtype=np.uint32) % np.uint32(48) + np.uint32(127 - 28)
     mixed = (w & np.uint32(0x807FFFFF)) | exponent << np.uint32(23)
@@ -146,10 +146,10 @@ _CONVERT = Primitive(
 
 # --------------------------------------------------------------------------- round tf32
 
-# Rounding to TF32, and cutting off.
+# Rounding to TF32, and truncation to TF32.
 
-# ``to_tf32`` leaves open what a Tensor Core does not look at, the low 13 bits: one instruction less. A NaN that has
-# nothing but those, which no arithmetic makes, becomes infinite there, as it does where operands are not rounded.
+# ``to_tf32`` leaves the low 13 bits open, which Tensor Cores ignore: this saves one instruction. A NaN with only low
+# bits set becomes infinite in a Tensor Core, as it does for unrounded operands. No arithmetic produces that NaN.
 _TRUNCATE = """
 TW_DEVICE float truncate_tf32(float x) { return bits_float(float_bits(x) & 0xffffe000u); }
 """
@@ -183,7 +183,7 @@ _BODY = """
 
 
 def truncated(x: Array) -> Array:
-    """float32 values without what 10 mantissa bits do not hold; a NaN that has nothing else becomes infinite."""
+    """float32 values truncated to 10 mantissa bits. A NaN with only lower bits set becomes infinite."""
     return (x.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
 
 

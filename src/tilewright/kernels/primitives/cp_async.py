@@ -1,4 +1,4 @@
-"""Copies from global to shared memory that run while the thread goes on."""
+"""Asynchronous copies from global to shared memory (``cp.async``)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from tilewright.kernels.primitives.primitive import Array, Conformance, Primitive, words
 
-# 16 bytes bypass L1 (.cg); smaller pieces are allowed through it only (.ca).
+# Copies of 16 bytes bypass L1 (.cg); smaller copies must go through it (.ca).
 _PTX = """
 template <int BYTES> TW_DEVICE void cp_async(u32 to, const void *from, int valid) {
     static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "4, 8 or 16 bytes");
@@ -43,7 +43,7 @@ TW_DEVICE void cp_commit(int line = __builtin_LINE()) { emu::async_commit(line);
 template <int PENDING> TW_DEVICE void cp_wait(int line = __builtin_LINE()) { emu::async_wait(PENDING, line); }
 """
 
-# Pieces of 4, 8 and 16 bytes, of which 0 to all bytes are valid: the rest must come out as zero.
+# Copies of 4, 8 and 16 bytes with 0 to all bytes valid: the rest must become zero.
 _PARTIAL = """
     TW_SHARED(smem);
     int t = threadIdx.x;
@@ -73,7 +73,7 @@ _WHOLE = """
     for (int i = t; i < 224; i += 32) out[i] = tw::load_shared<tw::u32>(smem + 4 * i);
 """
 
-# A ring of 3 slots, two copies ahead, through one empty group at the end of each round trip.
+# A ring of 3 slots, filled two copies ahead, with empty groups at the end.
 _RING = """
     TW_SHARED(smem);
     int t = threadIdx.x;

@@ -1,4 +1,4 @@
-"""Dot product of four signed bytes by four, added to a 32-bit sum; bytes of four words brought into that order."""
+"""Dot product of four signed bytes by four, added to a 32-bit sum; transposition of 4 x 4 bytes in four words."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _TRANSPOSE = """
 
 
 def _values() -> tuple[Array, ...]:
-    # Random, and the ends of both ranges: sums that wrap upwards and downwards.
+    # Random values, and the ends of both ranges: sums that wrap upwards and downwards.
     a, b, sums = words(128, 120), words(128, 121), words(128, 122).view(np.int32).copy()
     a[:4], b[:2], b[2:4] = 0x80808080, 0x80808080, 0x7F7F7F7F
     sums[0:4:2], sums[1:4:2] = 2**31 - 1, -(2**31)

@@ -1,4 +1,4 @@
-"""8x8 matrices of 16-bit elements from shared memory into the registers of a warp."""
+"""Loads of 8x8 matrices of 16-bit elements from shared memory into the registers of a warp (``ldmatrix``)."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def _emulated(count: int, trans: str) -> str:
 _KINDS = [(count, trans) for count in (4, 2) for trans in ("", ".trans")]
 _PTX = "".join(_ptx(*kind) for kind in _KINDS) + "\n"
 
-# Lane l names row l % 8 of matrix l / 8 (16 aligned bytes). Lane l gets elements 2 (l % 4) and the next
-# of row l / 4 of each matrix; transposed, column l / 4 of rows 2 (l % 4) and the next. Addresses of
-# lanes past the last row are not looked at.
+# Lane l gives the address of row l % 8 of matrix l / 8 (16 aligned bytes). Lane l receives elements 2 (l % 4) and 2 (l
+# % 4) + 1 of row l / 4 of each matrix; transposed, column l / 4 of rows 2 (l % 4) and 2 (l % 4) + 1. Addresses of lanes
+# past the last row are ignored.
 _MEANING = """
 struct ldmatrix_ { u32 *r; int count; bool trans; u16 row[8]; };
 TW_DEVICE void ldmatrix_all_(void *const *lanes, int) {
@@ -59,7 +59,7 @@ TW_DEVICE void ldmatrix_any_(u32 *r, int count, bool trans, u32 address, const c
 
 
 def _case(count: int, trans: bool) -> Conformance:
-    """Every lane's registers, of matrices whose rows lie scattered in shared memory."""
+    """A case that stores every lane's registers, of matrices whose rows lie scattered in shared memory."""
     name = f"ldmatrix_x{count}{'_trans' if trans else ''}"
     body = f"""
     TW_SHARED(smem);

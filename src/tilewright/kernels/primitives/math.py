@@ -1,7 +1,7 @@
-"""Scalar math functions: one text for both sides, every operation rounded once and never contracted.
+"""Scalar math functions: one text for GPU and emulator. Every operation is rounded once and never contracted.
 
-So a float comes out bit for bit the same on a GPU and on the emulator, whatever the compiler's
-``-fmad``. In double precision, each side uses its own library (both within 2 units in the last place).
+So a GPU and the emulator return equal bits for a float, under any ``-fmad`` of the compiler. In double precision, GPU
+and emulator use their own libraries (both within 2 units in the last place).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _NATURAL = _EXP2_APPROX_BODY.replace("exp2_approx", "exp_approx")
 
 
 def _ends() -> tuple[Array, ...]:
-    """Zeros, infinities, overflow and underflow, which PTX states exactly."""
+    """Zeros, infinities, overflow and underflow, for which PTX states the exact result."""
     ends = np.array([-np.inf, np.inf, -150.0, 128.0, 1e30, -1e30, 0.0, -0.0], np.float32)
     return (np.tile(ends, 16),)
 
@@ -62,7 +62,7 @@ def _natural(x: Array) -> Array:
 
 
 TOLERANCE = 2.0**-22 + 2.0**-24
-"""The bound of the instruction (PTX ISA, "ex2"), and half a unit for the reference's own rounding."""
+"""The bound of the instruction (PTX ISA, "ex2"), plus half a unit for the reference's own rounding."""
 
 _EXP2_APPROX = Primitive(
     "exp2_approx",
@@ -91,7 +91,7 @@ def values() -> tuple[Array, ...]:
 
 
 def function(name: str, text: str, values: Callable[[], tuple[Array, ...]] = values, more: str = "") -> Primitive:
-    """A math function of one value, or of ``more``; its float version is checked on recorded bits."""
+    """A math function of one value, or also of ``more``; its float version is checked against recorded bits."""
     cases = (Conformance("float", _MATH_BODY.format(name=name, more=more), values, "float32", 128),)
     return Primitive(f"math_{name}", f"{name} of float and double", 80, text, text, (name,), cases)
 
@@ -190,7 +190,7 @@ TW_DEVICE float rsqrt(float x) { return fdiv(1.0f, sqrt(x)); }
 TW_DEVICE double rsqrt(double x) { return 1.0 / sqrt(x); }
 """
 
-# x + x^3 P(x^2) near 0, else 1 - 2 / (exp(2|x|) + 1) with x's sign. Stands on exp.
+# x + x^3 P(x^2) near 0, else 1 - 2 / (exp(2|x|) + 1) with x's sign. It calls exp.
 _TANH = """
 TW_DEVICE float tanh(float x) {
     float a = abs(x), z = fmul(x, x);
@@ -204,7 +204,7 @@ TW_DEVICE float tanh(float x) {
 }
 """
 
-# x + x P(x^2) up to 1; beyond, 1 - exp(Q(|x|)) with Q = log(erfc), and 1 from 4 on. Stands on exp.
+# x + x P(x^2) up to 1; beyond, 1 - exp(Q(|x|)) with Q = log(erfc), and 1 from 4 on. It calls exp.
 _ERF = """
 TW_DEVICE float erf(float x) {
     float a = abs(x), z = fmul(x, x);
@@ -277,10 +277,10 @@ TW_DEVICE float wave_(float a, u32 quarters, u32 sign) {
 TW_DEVICE float sin(float x) { return wave_(abs(x), 0, float_bits(x) & 0x80000000u); }
 """
 
-# sin a quarter of a turn on, of |x|.
+# cos(x) = sin(|x| + pi/2).
 _COS = "\nTW_DEVICE float cos(float x) { return wave_(abs(x), 1, 0); }\n"
 
-# Log of u = 1 + x, and what the rounding of u lost. Stands on log.
+# log(u) with u = 1 + x, plus a correction for the rounding of u. It calls log.
 _LOG1P = """
 TW_DEVICE float log1p(float x) {
     float u = fadd(x, 1.0f);
@@ -291,8 +291,8 @@ TW_DEVICE float log1p(float x) {
 }
 """
 
-# exp(y log|x|) in double precision, every operation rounded once, and what C says of zeros, infinities, NaN and
-# negative bases. log|x| = n ln 2 + 2 artanh(s), s = (m - 1) / (m + 1), m in [sqrt(1/2), sqrt(2)).
+# exp(y log|x|) in double precision, every operation rounded once. Zeros, infinities, NaN and negative bases follow C.
+# log|x| = n ln 2 + 2 artanh(s), s = (m - 1) / (m + 1), m in [sqrt(1/2), sqrt(2)).
 _POW = """
 TW_DEVICE float pow_size_(float a, float y) {
     float c = a < 0x1p-126f ? fmul(a, 0x1p+23f) : a;
@@ -339,7 +339,7 @@ TW_DEVICE float pow(float x, float y) {
 def _pairs() -> tuple[Array, ...]:
     x = np.array(values()[0])
     with np.errstate(all="ignore"):
-        x[64:96] = np.abs(x[64:96]) / 8  # of which many powers are finite
+        x[64:96] = np.abs(x[64:96]) / 8  # bases of which many powers are finite
     return (x,)
 
 
@@ -369,4 +369,4 @@ PRIMITIVES = (
     function("log1p", _LOG1P),
     function("pow", _POW, _pairs, ", x0[127 - i]"),
 )
-"""In an order in which they can be printed: later ones call earlier ones."""
+"""Primitives in the order in which they are printed: later functions call earlier ones."""

@@ -1,4 +1,4 @@
-"""Barriers in shared memory that count arrivals of threads and bytes of copies, those of ``cp_async`` too."""
+"""Mbarriers: barriers in shared memory that count arrivals of threads and bytes of copies, also of ``cp_async``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from tilewright.kernels.primitives.primitive import Array, Conformance, Primitive, words
 
-# A fence for the initialised objects, and one for the engine that reports to them.
+# One fence for the initialised mbarriers, and one for TMA, which signals them.
 _PTX = """
 TW_DEVICE void mbarrier_init(u32 at, u32 count) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(at), "r"(count) : "memory");
@@ -38,14 +38,14 @@ TW_DEVICE void mbarrier_expect(u32 at, u32 bytes, int line = __builtin_LINE()) {
 TW_DEVICE void mbarrier_wait(u32 at, u32 parity, int line = __builtin_LINE()) { emu::barrier_wait(at, parity, line); }
 """
 
-# .noinc: the barrier was initialised with a count that includes this arrival.
+# .noinc: the mbarrier's initial count includes this arrival.
 _COPIED_PTX = """
 TW_DEVICE void mbarrier_arrive_copied(u32 at) {
     asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" :: "r"(at) : "memory");
 }
 """
 
-# All copies so far come first, those of no group among them.
+# The arrival waits for all of the thread's copies so far, committed or not.
 _COPIED_EMULATED = """
 TW_DEVICE void mbarrier_arrive_copied(u32 at, int line = __builtin_LINE()) {
     emu::async_wait(-1, line);
@@ -53,7 +53,7 @@ TW_DEVICE void mbarrier_arrive_copied(u32 at, int line = __builtin_LINE()) {
 }
 """
 
-# Warp 0 hands words to warp 1, which hands the slots back.
+# Warp 0 fills slots with words for warp 1, which frees the slots.
 _RING = """
     TW_SHARED(smem);
     const tw::u32 base = tw::shared_address(smem), full = base + {words}, empty = full + {bars};
@@ -91,7 +91,7 @@ _COPIED = """\
 
 
 def _ring(slots: int, handed: str, seed: int, every: int) -> Conformance:
-    """Twelve rounds of a ring of slots; lanes whose number ``every`` divides hand zeros, where it is not 0."""
+    """Twelve rounds of a ring of slots. Unless ``every`` is 0, lanes that are multiples of ``every`` store zeros."""
     body = _RING.replace("{slots}", str(slots)).replace("{words}", str(128 * slots)).replace("{bars}", str(8 * slots))
 
     def expected(x: Array) -> Array:

@@ -1,7 +1,7 @@
-"""Loads and stores of global and shared memory, 1 to 16 bytes a thread, and launches that begin early.
+"""Loads and stores of global and shared memory, 1 to 16 bytes a thread, and programmatic dependent launches.
 
-``load_global`` takes the read-only path; ``load_written`` reads what a launch before this one wrote, which may have
-gone on while this one began: no compiler moves it across ``grid_wait``.
+``load_global`` takes the read-only path. ``load_written`` reads results of the previous launch, which may still run
+when this launch begins: no compiler moves the load across ``grid_wait``.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import numpy as np
 
 from tilewright.kernels.primitives.primitive import Array, Conformance, Primitive, words
 
-# Loads take the read-only path: nothing in the same launch may write what they read. They are no
-# volatile asm, so that the compiler may move and merge them.
+# Loads take the read-only path: no thread of the launch may write the memory that they read. Their asm is not volatile,
+# so that the compiler may move and merge them.
 _GLOBAL_MEMORY_PTX = """
 template <class P> union wide_ { P value; u8 b; u16 h; u32 w; uint2 d; uint4 q; __device__ wide_() {} };
 template <class P> TW_DEVICE P load_global(const void *p) {
@@ -77,7 +77,7 @@ template <class P> TW_DEVICE void store_global(void *p, P v, int line = __builti
 }
 """
 
-# Each thread moves one piece of every size, from the other end of its row.
+# Each thread copies one value of every size, from the mirrored position.
 _EVERY_SIZE = """
     unsigned char *o = (unsigned char *)out;
     tw::store_global(o + t, tw::$load<tw::pack<signed char, 1>>($base + 31 - t));
@@ -105,7 +105,7 @@ _PACKS = """
 """
 
 
-# What the block itself wrote before, in 4, 8 and 16 bytes.
+# Values that the block itself wrote before, in 4, 8 and 16 bytes.
 _WRITTEN = """
     int t = threadIdx.x;
     for (int i = t; i < 224; i += 32) tw::store_global(out + 224 + i, x0[i]);
@@ -152,11 +152,11 @@ _GLOBAL_MEMORY = Primitive(
 
 # --------------------------------------------------------------------------- grid
 
-# Launches that begin before the one in front of them has ended, and what a thread reads of that one's results.
+# Launches that begin before the previous launch has ended, and a wait for its results.
 #
-# Programmatic dependent launch: blocks of the next launch may start once every block of this one has said so or ended;
-# ``grid_wait`` ends when the launches before have, whose writes are seen then. Before Hopper, and where the launch was
-# not allowed to begin early, both do nothing.
+# Programmatic dependent launch: blocks of the next launch may start once every block of this launch has called
+# ``grid_launch`` or ended. ``grid_wait`` returns when the previous launches have ended and their writes are visible.
+# Before Hopper, and where the launch may not begin early, both do nothing.
 
 _GRID_PTX = """
 #if __CUDA_ARCH__ >= 900
@@ -194,7 +194,7 @@ _GRID = Primitive(
 
 # Loads, stores and addresses of shared memory.
 
-# Plain accesses: the compiler knows that they are shared memory, and orders them around barriers.
+# Plain accesses: the compiler knows that they are to shared memory, and orders them around barriers.
 _SHARED_MEMORY_PTX = """
 TW_DEVICE u32 shared_address(const void *p) { return (u32)__cvta_generic_to_shared(p); }
 template <class P> TW_DEVICE P load_shared(const void *p) {

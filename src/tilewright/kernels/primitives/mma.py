@@ -1,14 +1,14 @@
-"""What the Tensor Core products share: fragment layouts, and sums whose order nobody promises.
+"""Shared parts of the ``mma.sync`` primitives: fragment layouts, and tolerances for sums of undefined order.
 
-All are ``mma.sync.m16n8kK.row.col``: a warp computes ``c[16][8] += a[16][K] b[K][8]``. With ``g = lane / 4``
-and ``t = lane % 4``, and ``w = K / 8`` elements in a 32-bit register or, at ``K = 8``, one:
+All are ``mma.sync.m16n8kK.row.col``: a warp computes ``c[16][8] += a[16][K] b[K][8]``. With ``g = lane / 4`` and ``t =
+lane % 4``, and ``w = K / 8`` elements in a 32-bit register or, at ``K = 8``, one:
 
 - ``a``: register ``i`` holds row ``g + 8 (i % 2)``, columns ``(t + 4 (i / 2)) w`` to ``... + w - 1``;
 - ``b``: register ``i`` holds column ``g``, rows ``(t + 4 i) w`` to ``... + w - 1``;
 - ``c``: value ``i`` is row ``g + 8 (i / 2)``, column ``2 t + i % 2``.
 
-Low elements lie in low bits. The hardware adds the products of one instruction and ``c`` in an order,
-and with a rounding, that PTX leaves open; the meaning here adds in double precision and rounds once.
+Low elements lie in low bits. PTX leaves the order and the rounding open in which hardware adds the products of one
+instruction and ``c``. The emulation adds in double precision and rounds once.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import numpy as np
 from tilewright.dtypes import DTYPES
 from tilewright.kernels.primitives.primitive import Array, Conformance, words
 
-# ``E::get(register, element)`` reads an element as what sums are computed in; ``E`` stands on one of the three kinds of
-# sums, which say how a product is added and what of a sum is left in its register.
+# ``E::get(register, element)`` reads an element in the type of the sums. ``E`` derives from one of three kinds of sums,
+# which define how a product is added and how a sum is rounded to its register.
 _EMULATED = """
 #ifndef TW_MMA_
 #define TW_MMA_
@@ -69,7 +69,7 @@ struct mma_int_ {
 
 
 def ptx(name: str, shape: str, types: str, c: str = "float") -> str:
-    """The wrapper of one instruction, whose accumulators have C type ``c``."""
+    """The PTX wrapper of one instruction, whose accumulators have C type ``c``."""
     letter = "f" if c == "float" else "r"
     outs = ", ".join(f'"+{letter}"(c[{i}])' for i in range(4))
     return f"""
@@ -83,7 +83,7 @@ TW_DEVICE void {name}({c} (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {{
 
 
 def emulated(name: str, width: int, value: str, c: str = "float", register: str = "u32") -> str:
-    """The meaning of one instruction. ``value``: of element ``e`` of the ``width`` in register ``r``."""
+    """The emulation of one instruction. ``value``: C++ of element ``e`` of the ``width`` elements in register ``r``."""
     return f"""{_EMULATED}
 struct {name}_ : mma_{c}_ {{
     static constexpr int width = {width};
@@ -108,14 +108,14 @@ BODY = """
 
 
 def body(name: str, dtype: str) -> str:
-    """The kernel that runs an instruction once; ``dtype``: of sums."""
+    """The kernel that runs an instruction once. ``dtype``: type of the sums."""
     word = "double" if dtype == "float64" else "tw::u32"
     return BODY.format(name=name, c=DTYPES[dtype].gpu, word=word)
 
 
 @dataclass(frozen=True)
 class Format:
-    """An operand format: its bits, as ``store`` packs them into words, and their values (float64).
+    """An operand format: conversions between float64 values and bits, which are packed into words.
 
     A register is a ``word``, of 32 bits unless elements are wider.
     """
@@ -126,7 +126,7 @@ class Format:
     word: str = "uint32"
 
 
-# Positions as the PTX documentation states them, for element i of a lane's fragment.
+# (row, column) of element i of a lane's fragment, as the PTX documentation states them.
 def a_positions(w: int) -> tuple[Array, Array]:
     lane, i = np.arange(32)[:, None], np.arange(4 * w)[None, :]
     row = lane // 4 + np.where((i < w) | ((i >= 2 * w) & (i < 3 * w)), 0, 8)
@@ -184,12 +184,12 @@ def product(fmt: Format, dtype: str) -> Callable[..., Array]:
 
 
 def magnitude(fmt: Format) -> Callable[..., Array]:
-    """The sum of the terms' absolute values: what rounding errors are measured against."""
+    """The sum of the terms' absolute values, to which rounding errors are relative."""
     return lambda x0, x1, x2: _total(*map(np.abs, matrices(x0, x1, x2, fmt)))
 
 
 TOLERANCE = 2.0**-19
-"""17 terms, each cut to 24 bits below the largest: the most that any order and rounding can lose."""
+"""Largest relative error of any order and rounding: 17 terms, each truncated to 24 bits below the largest."""
 
 
 def integers(count: int, seed: int, limit: int) -> Array:
@@ -200,16 +200,16 @@ def integers(count: int, seed: int, limit: int) -> Array:
 ADDED = np.array(
     [0x7F800000, 0xFF800000, 0x7FC00000, 0x80000000, 1, 0x807FFFFF, 0x7F7FFFFF, 0xFF7FFFFF] * 2, np.uint32
 ).view(np.float32)  # fmt: skip
-"""Special sums, one a row."""
+"""Special values of ``c``, one a row."""
 
 
 def float_cases(
     name: str, fmt: Format, values: Callable[[int, int], Array], special: Array, tolerance: float = TOLERANCE,
     limits: tuple[int, int] = (8, 1000), added: Array = ADDED, huge: float = 3.0e38,
 ) -> tuple[Conformance, ...]:  # fmt: skip
-    """Exact whole numbers (which show the layout), random values, and ``special`` ones (16 bit patterns).
+    """Cases of exact whole numbers (which show the layout), random values, and ``special`` values (16 bit patterns).
 
-    Whole operands and sums are within ``limits``; special ones meet the sums ``added``, and ``huge`` ones.
+    Whole operands and sums are within ``limits``. Special operands are added to the sums ``added`` and ``huge``.
     """
     k, dtype = 8 * fmt.per_word, added.dtype.name
 
@@ -222,7 +222,7 @@ def float_cases(
         return fragments(a, b, values(128, 25).reshape(16, 8).astype(dtype), fmt)
 
     def extreme() -> tuple[Array, ...]:
-        # A special value in each row, at a column of its own, meets 1, -1, 0, 2, ... in the columns of b.
+        # Each row has one special value, at its own column, which meets 1, -1, 0, 2, ... in the columns of b.
         a = np.zeros((16, k))
         with np.errstate(all="ignore"):
             a[np.arange(16), np.arange(16) % k] = fmt.decode(special)

@@ -1,4 +1,4 @@
-"""Tensor Core products by type of operand: m16n8kK, where K is 32 bytes of an operand's row."""
+"""Tensor Core products of a warp by operand type: m16n8kK, where K is 32 bytes of an operand's row."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from tilewright.kernels.primitives.primitive import Array, Conformance, Primitiv
 
 # --------------------------------------------------------------------------- float64
 
-# Tensor Core product of float64: m16n8k8, of which compute capability 8.0 has the pieces m8n8k4.
+# Tensor Core product of float64: m16n8k8, which compute capability 8.0 composes of m8n8k4.
 #
-# With ``g = lane / 4`` and ``t = lane % 4``, registers lie as those of TF32 in :mod:`~.mma`, a double each (PTX ISA,
-# "Matrix Fragments for mma.m16n8k8" and "for mma.m8n8k4", type ``.f64``):
+# With ``g = lane / 4`` and ``t = lane % 4``, registers have the layout of TF32 in :mod:`~.mma`, with a double each (PTX
+# ISA, "Matrix Fragments for mma.m16n8k8" and "for mma.m8n8k4", type ``.f64``):
 #
 # - ``a``: register ``i`` holds row ``g + 8 (i % 2)``, column ``t + 4 (i / 2)``;
 # - ``b``: register ``i`` holds column ``g``, row ``t + 4 i``;
 # - ``c``: value ``i`` is row ``g + 8 (i / 2)``, column ``2 t + i % 2``.
 #
-# Each multiply-add is rounded once, to nearest; their order is open.
+# Each multiply-add is rounded once, to nearest; their order is undefined.
 _PTX = """
 TW_DEVICE void mma_f64(double (&c)[4], const double (&a)[4], const double (&b)[2]) {
 #if __CUDA_ARCH__ >= 900
@@ -42,7 +42,7 @@ TW_DEVICE void mma_f64(double (&c)[4], const double (&a)[4], const double (&b)[2
 """
 
 _F64_TOLERANCE = 2.0**-49
-"""Eight multiply-adds, each rounded to 53 bits: the most that any order can lose, with room."""
+"""Largest relative error of any order, with room: eight multiply-adds, each rounded to 53 bits."""
 _SPECIAL = np.array(
     [0x7FF0000000000000, 0xFFF0000000000000, 0x7FF8000000000000, 0x8000000000000000, 1, 0x8000000000000001,
      0x000FFFFFFFFFFFFF, 0x0010000000000000, 0x7FEFFFFFFFFFFFFF, 0xFFEFFFFFFFFFFFFF, 0x3FF0000000000000,
@@ -51,7 +51,7 @@ _SPECIAL = np.array(
 
 
 def _f64_values(count: int, seed: int) -> Array:
-    """Values between -2 and 2 with all of their bits."""
+    """Values between -2 and 2 that use all of their bits."""
     high, low = words(count, seed), words(count, seed + 100)
     return np.asarray((high + low / 2.0**32) / 2.0**30 - 2.0)
 
@@ -75,18 +75,20 @@ _MMA_F64 = Primitive(
 
 
 ROUNDING = 2.0**11
-"""Times that a sum of 8-bit reals may be rounded further than in float32: Hopper keeps about 14 bits of it (DeepSeek-V3
-Technical Report, arXiv:2412.19437, section 3.3.2)."""
+"""Factor by which the rounding error of a sum of 8-bit floats may exceed float32's.
+
+Hopper keeps about 14 bits of the sum (DeepSeek-V3 Technical Report, arXiv:2412.19437, section 3.3.2).
+"""
 _TOLERANCE = 2.0**-11
-"""Of one product's sum of 32 terms of 8-bit reals, relative to their sizes."""
+"""Tolerance of one instruction's sum of 32 terms of 8-bit floats, relative to the terms' sizes."""
 
 
 @dataclass(frozen=True)
 class Operands:
-    """A type of operands, as Tensor Cores multiply it.
+    """An operand type of Tensor Cores.
 
-    ``value``: C++ of the value of ``{bits}``, which may need what stands ``before``; ``c``: the C++ type of ``sums``.
-    ``special``: 16 patterns of bits.
+    ``value``: C++ of the value of ``{bits}``, which may need the definitions ``before``. ``c``: the C++ type of
+    ``sums``. ``special``: 16 bit patterns.
     """
 
     name: str
@@ -100,12 +102,12 @@ class Operands:
 
     @property
     def depth(self) -> int:
-        """K of one product."""
+        """K of one instruction."""
         return 8 * self.format.per_word
 
 
 def _format(per_word: int, dtype: str) -> Format:
-    """A type of reals that NumPy lacks."""
+    """The format of a floating-point type that NumPy lacks."""
     return Format(per_word, lambda x: encode(x, dtype), lambda bits: decode(bits, dtype).astype(np.float64))
 
 
@@ -140,7 +142,7 @@ BF16 = Operands(
          0x7F7F, 0xFF7F, 0x3F80, 0x3F81, 0xBF7F, 0x0000, 0x7F81, 0xFFFF], np.uint16,
     ),
 )  # fmt: skip
-# PTX leaves open what the low 13 bits of an operand do; the hardware does not look at them.
+# PTX leaves the effect of an operand's low 13 bits open; the hardware ignores them.
 TF32 = Operands(
     "tf32", "TF32 operands (floats, whose low 13 bits are ignored)",
     Format(1, lambda x: _dense(round_tf32(x)).view(np.uint32), _tf32),
@@ -150,7 +152,7 @@ TF32 = Operands(
          0x7F7FE000, 0xFF7FE000, 0x3F800000, 0x3F802000, 0xBF7FE000, 0x00000000, 0x7F802000, 0xFFFFE000], np.uint32,
     ),
 )  # fmt: skip
-# Sums wrap around: no saturation is asked for.
+# Sums wrap around, since the instruction does not ask for saturation.
 S8 = Operands(
     "s8", "signed 8-bit operands",
     Format(4, lambda x: x.astype(np.int8).view(np.uint8), lambda bits: bits.view(np.int8).astype(np.float64)),
@@ -181,7 +183,7 @@ E5M2 = _float8(
 
 
 def _unrounded() -> tuple[Array, ...]:
-    """Values with all of their bits; whole numbers with some below TF32's, whose products are exact."""
+    """Values that use all of their bits; whole numbers with bits below TF32's, whose products are exact."""
     a, b = floats(128, 26).reshape(16, 8), floats(64, 27).reshape(8, 8)
     a[8:] = np.float32(4096.75) + np.arange(64, dtype=np.float32).reshape(8, 8)
     raw = Format(1, lambda x: _dense(x).view(np.uint32), _tf32)
@@ -227,7 +229,8 @@ def _reals(
     tolerance: float = mma.TOLERANCE,
     more: Callable[[], tuple[Array, ...]] | None = None,
 ) -> Primitive:
-    """The product of a type of reals. ``more``: inputs of a further case, of values that are ``unrounded``."""
+    """The product of a floating-point type. ``more``: inputs of a further case, whose values are not rounded to the
+    type."""
     cases = mma.float_cases(f"mma_{operands.name}", operands.format, floats, operands.special, tolerance)
     if more is not None:
         last = cases[-1]

@@ -1,4 +1,4 @@
-"""What a primitive is: one hardware operation as PTX, as plain C++, and the kernels that compare them."""
+"""A primitive: one hardware operation as PTX and as plain C++, with kernels that compare both."""
 
 from __future__ import annotations
 
@@ -14,17 +14,16 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Conformance:
-    """One tiny kernel that uses a primitive and writes down what came out.
+    """A small kernel that uses a primitive and stores its results.
 
-    ``body`` is the kernel's text: ``x0``, ``x1``, ... point to the arrays that ``inputs()`` gives (the
-    same ones on every machine) and ``out`` to ``size`` elements of ``dtype``. 16-bit and smaller data is
-    passed as unsigned integers. It runs with ``threads`` threads in each of ``blocks`` blocks, of which ``cluster``
-    run together, and ``shared`` bytes of shared memory.
+    ``body`` is the kernel's text. In it, ``x0``, ``x1``, ... point to the arrays that ``inputs()`` returns (identical
+    on every machine), and ``out`` points to ``size`` elements of ``dtype``. Data of 16 bits or less is passed as
+    unsigned integers. The kernel runs ``threads`` threads in each of ``blocks`` blocks, in clusters of ``cluster``
+    blocks, with ``shared`` bytes of shared memory.
 
-    ``expected`` computes the output with numpy alone (``None`` where only a recording can tell).
-    Outputs are compared bit for bit, any NaN being equal to any other; ``scale`` of the inputs (the
-    size of the sums that were rounded, an array like the output) allows ``tolerance * scale`` instead,
-    for arithmetic whose order the hardware leaves open.
+    ``expected`` computes the output with NumPy (``None``: only a recording has it). Outputs are compared bit for bit,
+    and any NaN equals any other NaN. ``scale`` is for arithmetic whose order the hardware leaves open: it returns the
+    magnitude of the rounded sums, an array like the output. The allowed difference is then ``tolerance * scale``.
     """
 
     name: str
@@ -47,9 +46,9 @@ class Conformance:
 class Primitive:
     """A hardware operation behind C++ functions in namespace ``tw``.
 
-    ``ptx`` defines the functions for the GPU (compute capability ``least_cc`` or later, as in 80 for
-    8.0, and ``most_cc`` or earlier); ``emulated`` defines the same functions by their meaning, each with a last
-    parameter ``int line = __builtin_LINE()``, which is the kernel's line in reports. ``provides`` names them.
+    ``ptx`` defines the functions for GPUs of compute capability ``least_cc`` to ``most_cc`` (80 means 8.0).
+    ``emulated`` defines the same functions in plain C++. Each of its functions has a last parameter ``int line =
+    __builtin_LINE()``, the kernel's line in reports. ``provides``: the functions' names.
     """
 
     name: str
@@ -62,12 +61,12 @@ class Primitive:
     most_cc: int = 999
 
     def known_to(self, cc: int) -> bool:
-        """Whether a compute capability has it."""
+        """Whether GPUs of a compute capability have the operation."""
         return self.least_cc <= cc <= self.most_cc
 
 
 def words(count: int, seed: int) -> NDArray[np.uint32]:
-    """``count`` pseudo-random 32-bit words, the same with every numpy (splitmix64's upper halves)."""
+    """``count`` pseudo-random 32-bit words, equal under every NumPy (splitmix64's upper halves)."""
     z = (np.arange(1, count + 1, dtype=np.uint64) + np.uint64(seed << 32)) * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -86,8 +85,11 @@ SPECIAL = (
     0x33800000, 0x387FC000, 0x387FE000, 0x38800000, 0x477FE000, 0x477FEFFF, 0x477FF000, 0x47800000,
     0x3F801000, 0x3F802000, 0x3F803000, 0x3F800FFF, 0x3F808000, 0x3F818000, 0x3F80FFFF, 0x7F7FF000,
 )  # fmt: skip
-"""Floats, as bits, at which rounding and range tests change their mind: both zeros, infinities, NaN
-(quiet and signalling), denormals, the ends of the range, and ties of 16-bit and TF32 rounding."""
+"""Floats, as bits, at the limits of rounding and range tests.
+
+They are both zeros, infinities, NaN (quiet and signalling), denormals, the ends of the range, and ties of 16-bit and
+TF32 rounding.
+"""
 
 
 def special() -> NDArray[np.float32]:

@@ -1,4 +1,4 @@
-"""Exchange of 32-bit and 64-bit values between the lanes of a full warp, and their vote."""
+"""Exchange of 32-bit and 64-bit values between the lanes of a full warp, and a warp vote."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ _ANY = """
     out[64 + t] = tw::shuffle(x0[t], t * 5 % 32);
 """
 
-# None, one and all of the lanes.
+# The vote holds in no lane, one lane or all lanes.
 _VOTE = """
     int t = threadIdx.x;
     for (int i = 0; i < 34; i++) out[32 * i + t] = tw::any_lane(i == 33 || t == i - 1) ? x0[t] : 0u;
@@ -118,7 +118,7 @@ _SHUFFLE = Primitive(
 
 # --------------------------------------------------------------------------- exchange
 
-# Exchange of 32-bit and 64-bit values with the lane whose number differs in some bits.
+# Exchange of 32-bit and 64-bit values with the lane whose number differs in the bits of a mask.
 
 _EXCHANGE_PTX = """
 template <class T> TW_DEVICE T exchange(T v, int mask) {

@@ -1,4 +1,4 @@
-"""Block barrier and warp barrier, and the order of a thread's accesses."""
+"""Block barrier, named barrier and warp barrier, and a memory fence for a thread's accesses."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _WARP = """
     out[threadIdx.x] = s[31 - t];
 """
 
-# The same in two halves of the block, which do not wait for each other.
+# The same exchange in each half of the block; the halves do not wait for each other.
 _SOME = """
     TW_SHARED(smem);
     tw::u32 *s = (tw::u32 *)smem;
@@ -90,7 +90,7 @@ _SYNC = Primitive(
 
 # --------------------------------------------------------------------------- threadfence
 
-# Order of a thread's global memory accesses, as other blocks see them.
+# A fence that orders a thread's accesses to global memory for other blocks.
 
 _THREADFENCE_PTX = """
 TW_DEVICE void threadfence() { __threadfence(); }

@@ -1,6 +1,6 @@
-"""Copies of boxes of a tensor to shared memory by the copy engine (TMA), which a barrier counts, and back, in groups.
+"""TMA copies of boxes of a tensor: to shared memory, counted by an mbarrier, and back, in groups.
 
-The tensor, the box and the pattern in which its bytes are laid out are a tensor map's, a parameter of the kernel:
+A tensor map describes the tensor, the box and the swizzle pattern of its bytes. It is a parameter of the kernel:
 ``TW_TENSOR_MAP(name)`` in its list (PTX ISA, "Tensor"; CUDA Driver API, ``cuTensorMapEncodeTiled``).
 """
 
@@ -12,13 +12,14 @@ from tilewright.core import tensor_map
 from tilewright.kernels.primitives.primitive import Array, Conformance, Primitive, words
 
 LOADED = (2, 3, 4, 5)
-"""Dimensions of tensors whose boxes are loaded."""
+"""Ranks of tensors whose boxes are loaded."""
 
 
 def load_ptx(name: str, rank: int, *, multicast: bool = False, walks: bool = False) -> str:
-    """A copy to shared memory.
+    """The PTX wrapper of a copy to shared memory.
 
-    ``multicast``: of several blocks of a cluster; ``walks``: of the pixels that a window meets, moved by offsets.
+    ``multicast``: to several blocks of a cluster. ``walks``: im2col mode, which copies the pixels of a window, moved by
+    offsets.
     """
     places, offsets, taken = _taken(rank, multicast, walks)
     first = 4 if multicast else 3
@@ -36,7 +37,7 @@ TW_DEVICE void {name}_{rank}d({taken}) {{
 
 
 def load_emulated(name: str, rank: int, *, multicast: bool = False, walks: bool = False) -> str:
-    """The meaning of :func:`load_ptx`."""
+    """The emulation of :func:`load_ptx`."""
     places, offsets, taken = _taken(rank, multicast, walks)
     function, given = ("multicast_box", " mask,") if multicast else ("copy_box", "")
     offset = f"    const u16 offset[{len(offsets)}] = {{{', '.join(offsets)}}};\n" if walks else ""
@@ -49,7 +50,7 @@ TW_DEVICE void {name}_{rank}d(
 
 
 def _taken(rank: int, multicast: bool, walks: bool) -> tuple[list[str], list[str], str]:
-    """Names of the places and offsets that a copy takes, and all of its parameters."""
+    """Names of a copy's coordinates and offsets, and the text of all its parameters."""
     places, offsets = [f"c{i}" for i in range(rank)], [f"o{i}" for i in range(rank - 2)] if walks else []
     mask = ["u16 mask"] if multicast else []
     numbers = [*(f"int {x}" for x in places), *(f"u16 {x}" for x in offsets)]
@@ -118,9 +119,10 @@ _COPIED = """
 
 
 def written_down(size: int, copies: str, cluster: bool = False, places: str = "") -> str:
-    """A kernel whose ``copies`` bring ``size`` bytes to shared memory, and which stores all of them.
+    """A kernel whose ``copies`` bring ``size`` bytes to shared memory, and which stores all of the bytes.
 
-    ``cluster``: the blocks of one copy for each other; ``places``: where a block is in it, by its rank.
+    ``cluster``: blocks of a cluster copy for each other. ``places``: further declarations, of a block's place by its
+    rank.
     """
     meet = "tw::cluster_arrive();\n    tw::cluster_wait();" if cluster else "tw::sync();"
     holes = {
@@ -134,7 +136,7 @@ def written_down(size: int, copies: str, cluster: bool = False, places: str = ""
     return body
 
 
-# Two boxes, one of which reaches over two edges and begins before a third.
+# Two boxes: the first one reaches over one edge of the matrix, and the second one over two edges.
 _BOXES = written_down(
     4096,
     """
@@ -154,8 +156,8 @@ _BATCHED = written_down(
 )
 
 
-# Boxes of a matrix that reach over its lower and its right edge. None may begin before it: that is an illegal
-# instruction on an H200, though copies the other way may.
+# Boxes of a matrix that reach over its lower and its right edge. A stored box may not begin before the matrix: that is
+# an illegal instruction on an H200, although loaded boxes may.
 _STORED = """
     TW_SHARED(smem);
     const tw::u32 raw = tw::shared_address(smem), base = (raw + 1023) & ~1023u;
@@ -193,7 +195,7 @@ def _stored(x: Array) -> Array:
 
 
 def box(x: Array, row: int, column: int, rows: int, columns: int) -> Array:
-    """A box of a matrix, zeros outside of it."""
+    """A box of a matrix, with zeros outside of the matrix."""
     out = np.zeros((rows, columns), x.dtype)
     for i in range(rows):
         for j in range(columns):
@@ -203,7 +205,7 @@ def box(x: Array, row: int, column: int, rows: int, columns: int) -> Array:
 
 
 def swizzled(rows: Array) -> Array:
-    """Rows of 128 bytes (32 words), whose pieces of 16 bytes change places with the row's number."""
+    """Rows of 128 bytes (32 words), with 16-byte chunks permuted by the row's number."""
     moved = np.arange(8)[None, :] ^ (np.arange(len(rows)) % 8)[:, None]
     return np.take_along_axis(rows.reshape(-1, 8, 4), moved[:, :, None], 1).reshape(-1)
 
@@ -218,7 +220,7 @@ def _batched(x: Array) -> Array:
 
 
 def _of_batches(name: str, rank: int) -> Conformance:
-    """The last of several batches, along dimensions beside those of a matrix."""
+    """A case that loads a box of the last of several batches, along dimensions behind the matrix's two."""
     sizes, strides, more = (36, 16, 3, 2, 2)[:rank], (144, 2304, 6912, 13824)[: rank - 1], ", 1" * (rank - 3)
     body = _BATCHED.replace("{rank}", str(rank)).replace("{more}", more)
     made = tensor_map(("tensor", 0), 4, sizes, strides, (32, 16, 1, 1, 1)[:rank], 0)

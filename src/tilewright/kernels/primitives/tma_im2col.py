@@ -1,9 +1,9 @@
-"""Copies of the pixels that a window meets, from images to shared memory, by the copy engine (TMA's im2col mode).
+"""TMA copies in im2col mode: pixels of images under a window, to shared memory.
 
-A tensor map that walks (:class:`~tilewright.core.Walk`) names the pixels that a window's first element meets; a copy
-takes some channels of so many of them in a row, from the one at its place on, each moved by the copy's offsets: of the
-element of the window that it is for. What lies outside of an image is zero (PTX ISA, "im2col mode"). Places go from the
-channel outwards, offsets from the innermost dimension of pixels.
+A tensor map with a :class:`~tilewright.core.Walk` lists the positions of a window's first element. A copy takes some
+channels of a number of successive positions, from its start coordinates on. The copy's offsets, of one element of the
+window, move every position. Pixels outside an image are zero (PTX ISA, "im2col mode"). Coordinates go from the channel
+outwards, offsets from the innermost dimension of pixels.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _NAMES = (("tma_im2col", False), ("tma_im2col_multicast", True))
 _KINDS = [(name, rank, several) for name, several in _NAMES for rank in (3, 4, 5)]
 
 
-# Two copies of 32 pixels by 32 words, the second of which goes on behind the last image.
+# Two copies of 32 pixels by 32 words; the second one reaches behind the last image.
 _PIXELS = written_down(
     8192,
     """
@@ -42,7 +42,7 @@ _HALVES = written_down(
 
 
 def _copied(images: Array, walk: Walk, place: tuple[int, ...], offsets: tuple[int, ...], pixels: int = 32) -> Array:
-    """Rows of 32 channels, pieces of 16 bytes moved by the row's number; ``images``: innermost dimension last."""
+    """Rows of 32 channels, with 16-byte chunks permuted by the row's number. ``images``: innermost dimension last."""
     sizes = images.shape[::-1]
     rows, at = np.zeros((pixels, 32), images.dtype), list(place)
     for row in rows:
@@ -64,7 +64,7 @@ def _case(
     name: str, sizes: tuple[int, ...], walk: Walk, first: tuple[tuple[int, ...], tuple[int, ...]],
     second: tuple[tuple[int, ...], tuple[int, ...]], several: bool = False,
 ) -> Conformance:  # fmt: skip
-    """Copies of two places and offsets, from images of these sizes, channels first."""
+    """A case of two copies, each with coordinates and offsets, from images of ``sizes``, channels first."""
     strides = tuple(4 * int(np.prod(sizes[:d])) for d in range(1, len(sizes)))
     holes = {"{rank}": str(len(sizes)), "{first}": "", "{second}": ""}
     for hole, (place, offsets) in (("{first}", first), ("{second}", second)):
@@ -110,5 +110,5 @@ PRIMITIVE = Primitive(
             ((0, 0, -1, 2, 1), (0, 0, 0)), True,
         ),
     ),
-    most_cc=90,  # for later ones the assembler knows some of it well under names of their own alone (sm_100a, ...)
+    most_cc=90,  # later GPUs have parts of it at full speed only under their own names (sm_100a, ...)
 )  # fmt: skip

@@ -1,7 +1,7 @@
-"""Copies of boxes to the shared memory of several blocks of a cluster, at the same place in each.
+"""TMA multicast: copies of boxes to the shared memory of several blocks of a cluster, at one offset in each.
 
-Bit ``r`` of ``mask`` is block ``r`` of the cluster. The barrier of that address in each of them counts the bytes that
-come to it, so each announces them itself, whoever copies.
+Bit ``r`` of ``mask`` is block ``r`` of the cluster. The mbarrier at that offset in each block counts the bytes that
+arrive there. So each block announces its own bytes, whichever block copies.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tilewright.core import tensor_map
 from tilewright.kernels.primitives.primitive import Array, Conformance, Primitive, words
 from tilewright.kernels.primitives.tma import LOADED, box, load_emulated, load_ptx, swizzled, written_down
 
-# Each of two blocks copies half of a box for both, and one row more for itself, which the mask of one block says.
+# Each of two blocks copies half of a box for both, and one more box for itself, with a mask of one block.
 _HALVES = written_down(
     3072,
     """
@@ -34,7 +34,8 @@ def _halves(x: Array) -> Array:
     return np.concatenate([both, _rows(matrix, -3, 0, 8), both, _rows(matrix, 7, 0, 8)])
 
 
-# Two by two blocks: each copies a box for those of its row and one for those of its column, which is every other rank.
+# Two by two blocks: each copies a box for its row's blocks, and one for its column's blocks, which are every other
+# rank.
 _SQUARE = written_down(
     4096,
     """
@@ -90,5 +91,5 @@ PRIMITIVE = Primitive(
             maps=(tensor_map(("tensor", 0), 4, (36, 16), (144,), (32, 8), 128),),
         ),
     ),
-    most_cc=90,  # for later ones the assembler knows it well under names of their own alone (sm_100a, ...)
+    most_cc=90,  # later GPUs have it at full speed only under their own names (sm_100a, ...)
 )

@@ -1,14 +1,16 @@
-"""What the products of a warp group share: ``wgmma.mma_async`` of operands in shared memory (PTX ISA, sm_90a).
+"""Products of a warp group: ``wgmma.mma_async`` with operands in shared memory (PTX ISA, sm_90a).
 
-``_rs``: the first operand, of a 16-bit type, comes from registers, which are read until a wait says that the product
-is done.
+``_rs``: the first operand, of a 16-bit type, comes from registers, which are read until a wait for the product ends.
 
-Four warps compute ``c[64][N] += a[64][K] b[K][N]``, K being 32 bytes of an operand's row. Warp ``w`` holds rows
-``16 w`` to ``16 w + 15`` as ``mma.sync`` does: value ``4 j + i`` of lane ``4 g + t`` is row ``g + 8 (i / 2)``, column
-``8 j + 2 t + i % 2``. Operands lie in rows of 128 bytes whose 16-byte pieces are exchanged by their address (the
-128-byte pattern of tensor maps): with K contiguous, eight rows follow each other and the next eight lie ``along`` bytes
-further; with M or N contiguous, a row holds 64 of those, the next eight rows of K lie ``along`` bytes further, and the
-next 64 of M or N ``across``. In registers a warp's 16 rows of the first operand lie as for ``mma.sync``.
+Four warps compute ``c[64][N] += a[64][K] b[K][N]``, where K is 32 bytes of an operand's row. Warp ``w`` holds rows ``16
+w`` to ``16 w + 15`` in the layout of ``mma.sync``: value ``4 j + i`` of lane ``4 g + t`` is row ``g + 8 (i / 2)``,
+column ``8 j + 2 t + i % 2``.
+
+Operands lie in rows of 128 bytes with the 128-byte swizzle of tensor maps, which permutes 16-byte chunks by their
+address. With K contiguous, eight rows follow each other, and the next eight rows lie ``along`` bytes further. With M or
+N contiguous, a row holds 64 elements along M or N. The next eight rows of K then lie ``along`` bytes further, and the
+next 64 elements of M or N ``across`` bytes further. In registers, a warp's 16 rows of the first operand have the layout
+of ``mma.sync``.
 """
 
 from __future__ import annotations
@@ -24,15 +26,15 @@ from tilewright.kernels.primitives.mma_types import BF16, Operands
 from tilewright.kernels.primitives.primitive import Array, Conformance, Primitive, words
 
 COLUMNS = (8, 16, 32, 64, 96, 128, 192, 256)
-"""Columns of one product for which there is a wrapper; the hardware has every multiple of 8 up to 256."""
+"""Numbers of columns N that have a wrapper; the hardware has every multiple of 8 up to 256."""
 WHOLE = 64
-"""16-bit elements of a row in shared memory: N is a multiple of it where the first operand comes from registers."""
+"""16-bit elements of a row in shared memory. N is a multiple of it where the first operand comes from registers."""
 ROWS = 64
 THREADS = 128
 
 
 def _registers() -> str:
-    """Lists of registers that every type's wrappers share, once in a translation unit."""
+    """Macros with lists of registers that the wrappers of every type share, defined once in a translation unit."""
     lines = ["#ifndef TW_WGMMA_", "#define TW_WGMMA_"]
     for n in COLUMNS:
         r = n // 2
@@ -52,15 +54,16 @@ def _registers() -> str:
 
 
 def ptx(name: str, depth: int, types: str, c: str = "float", transposes: bool = True) -> str:
-    """The wrappers of one type, an overload for each number of columns.
+    """The PTX wrappers of one operand type, an overload for each number of columns.
 
-    ``transposes``: whether operands may lie with M or N contiguous, and the first one in registers (16-bit types only).
+    ``transposes``: whether operands may have M or N contiguous, and the first one may come from registers (16-bit types
+    only).
     """
     letter = "f" if c == "float" else "r"
     out = [_registers()]
     for n in COLUMNS:
         r = n // 2
-        # Reals have signs of their operands to choose, whole numbers none.
+        # Floating-point instructions take a sign for each operand, integer instructions none.
         more = (", 1, 1" if c == "float" else "") + (f", %{r + 3}, %{r + 4}" if transposes else "")
         numbers = ', "n"(TA), "n"(TB)' if transposes else ""
         out.append(f"""\
@@ -151,7 +154,8 @@ template <int ITEM, int T> TW_DEVICE u32 wgmma_pieces_(u64 operand, u32 rows, em
 
 
 def emulated(name: str, item: int, value: str, c: str = "float", transposes: bool = True) -> str:
-    """The meaning of one type. ``value``: of the element of ``item`` bytes at ``p``; sums are those of ``mma.sync``."""
+    """The emulation of one operand type. ``value``: C++ of the element of ``item`` bytes at ``p``. Sums are as in
+    ``mma.sync``."""
     text = f"""{_MEANING}
 struct {name}_ : mma_{c}_ {{
     static constexpr int item = {item};
@@ -186,7 +190,7 @@ TW_DEVICE void {name}_rs({c} (&c)[R], const u32 (&a)[4], u64 b, int add, int lin
 
 # --------------------------------------------------------------------------- conformance
 
-# A tile of 64 rows by four steps of K, and N columns by the same, come by the copy engine, or A through registers.
+# TMA loads a tile of A (64 rows) and a tile of B (N rows), each four steps of K deep; registers may hold A instead.
 _WGMMA_BODY = """
     TW_SHARED(smem);
     const tw::u32 raw = tw::shared_address(smem), base = (raw + 1023) & ~1023u;
@@ -237,7 +241,8 @@ def case(
     limit: int = 8,
     own: bool = False,
 ) -> Conformance:
-    """Whole numbers, exact in any order: 64 x ``columns``, 128 bytes of K, either axis of each operand contiguous.
+    """A case of whole numbers, exact in any order: 64 x ``columns``, 128 bytes of K, either axis of each operand
+    contiguous.
 
     ``own``: the first operand comes from registers.
     """
@@ -288,7 +293,7 @@ def case(
 
 
 def cases(name: str, fmt: Format, transposes: bool, c: str = "float", limit: int = 8) -> tuple[Conformance, ...]:
-    """Each number of columns once, and where it may be, each axis contiguous."""
+    """Cases of each number of columns, and of each contiguous axis where the type allows it."""
     plain = tuple(case(name, fmt, n, 0, 0, n % 3 != 0, c, limit) for n in COLUMNS)
     if not transposes:
         return plain
@@ -306,7 +311,8 @@ def cases(name: str, fmt: Format, transposes: bool, c: str = "float", limit: int
 
 
 def _product(operands: Operands) -> Primitive:
-    """The product of one type; operands of 16 bits may lie with M or N contiguous, and the first one in registers."""
+    """The product of one operand type. 16-bit operands may have M or N contiguous, and the first may come from
+    registers."""
     name, fmt, item, c = f"wgmma_{operands.name}", operands.format, 4 // operands.format.per_word, operands.c
     total, limit = ("s32", 127) if c == "int" else ("f32", 8)
     transposes = item == 2
@@ -325,12 +331,12 @@ def _product(operands: Operands) -> Primitive:
 
 
 def _more_bits(x: Array) -> Array:
-    """Values of TF32 in whose low 13 bits there is something."""
+    """TF32 values whose low 13 bits are set."""
     return mma_types.TF32.format.encode(x) | np.uint32(0x1FFF)
 
 
 def _unrounded(tf32: Primitive) -> Primitive:
-    """The product of TF32 with a case of operands that have more bits."""
+    """The product of TF32 with a further case, whose operands have more bits than TF32."""
     raw = Format(1, _more_bits, mma_types.TF32.format.decode)
     more = replace(case(tf32.name, raw, 64, 0, 0, True), name="unrounded")
     return replace(tf32, conformance=(*tf32.conformance, more))
@@ -338,7 +344,7 @@ def _unrounded(tf32: Primitive) -> Primitive:
 
 # --------------------------------------------------------------------------- registers
 
-# Registers handed from warp groups that need few to those that hold accumulators.
+# Registers move from warp groups that need few to warp groups that hold accumulators.
 
 _SETMAXNREG_PTX = """
 template <int N> TW_DEVICE void fewer_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(N)); }
@@ -379,17 +385,17 @@ _SETMAXNREG = Primitive(
 
 # --------------------------------------------------------------------------- fences and waits
 
-# What stands around the products of a warp group: fences, groups of products, waits, operands' descriptors.
+# Synchronisation of warp-group products (fences, groups, waits) and descriptors of operands.
 
-# A descriptor of an operand in 128-byte swizzled rows (PTX ISA, "Matrix Descriptor Format"): the address, and how far
-# it is to the next rows across and along the contiguous axis, all in 16 bytes.
+# A descriptor of an operand in 128-byte swizzled rows (PTX ISA, "Matrix Descriptor Format"): the address, and the
+# distances to the next rows across and along the contiguous axis, all in units of 16 bytes.
 DESCRIPTOR = """
 TW_DEVICE u64 wgmma_operand(u32 at, u32 across, u32 along) {
     return (u64)((at & 0x3ffff) >> 4) | (u64)(across >> 4) << 16 | (u64)(along >> 4) << 32 | 1ull << 62;
 }
 """
 
-# The empty statements keep the compiler from using accumulators while products are under way.
+# The empty statements keep the compiler from using accumulators while products are in flight.
 _WGMMA_SYNC_PTX = (
     DESCRIPTOR
     + """
