@@ -32,9 +32,6 @@ from tilewright.kernels.templates.cuda_wgmma.window import depth
 from tilewright.kernels.templates.tiles import ceildiv
 from tilewright.search_space import SearchSpace
 
-LEAST_COLUMNS = 128
-"""Columns of a product from which reading A again costs the matrix units nothing. A has 64 rows of 32 bytes, and B has
-N rows of 32 bytes; shared memory delivers 128 bytes a clock. The units take N / 8 clocks for 16-bit operands."""
 L2_BYTES_PER_CYCLE = 46.0
 """Bytes that one multiprocessor receives from the L2 cache in a clock."""
 LATENCY = 0.85e-6
