@@ -21,8 +21,8 @@ from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.reference import evaluate as reference
 from tilewright.kernels.templates import default_schedule, full_source, templates_for
-from tilewright.kernels.templates.cuda_wgmma.default import walked
-from tilewright.kernels.templates.cuda_wgmma.geometry import aligned, walkers
+from tilewright.kernels.templates.cuda_wgmma.default import raster_group
+from tilewright.kernels.templates.cuda_wgmma.geometry import aligned, resident_clusters
 from tilewright.kernels.templates.cuda_wgmma.match import match, refuses
 from tilewright.kernels.templates.cuda_wgmma.template import CUDA_WGMMA
 from tilewright.testing.cuda_template import ORDERS, CudaTemplateContract, empty_output, emulated
@@ -626,15 +626,16 @@ def test_few_rows_are_columns_where_that_fills_the_machine(m: int, n: int, excha
 
 def test_tiles_that_run_at_once_are_nearly_square() -> None:
     """Tiles twice as wide as tall are walked twice as many down as across."""
-    chosen = {x: walked((1, 4, 8, 16), *x, 132) for x in ((128, 256, "1x1"), (128, 256, "2x1"), (256, 128, "1x1"))}
+    tiles = ((128, 256, "1x1"), (128, 256, "2x1"), (256, 128, "1x1"))
+    chosen = {x: raster_group((1, 4, 8, 16), *x, 132) for x in tiles}
     assert list(chosen.values()) == [16, 8, 8]
 
 
 def test_clusters_lie_within_groups_of_multiprocessors() -> None:
     """132 multiprocessors are eight groups of 16 and 18: four are left over by clusters of four."""
-    assert [walkers(132, blocks) for blocks in (1, 2, 4)] == [132, 66, 32]
-    assert [walkers(114, blocks) for blocks in (1, 2, 4)] == [114, 57, 28]
-    assert [walkers(sms, 4) for sms in (2, 8, 18)] == [1, 2, 4]
+    assert [resident_clusters(132, blocks) for blocks in (1, 2, 4)] == [132, 66, 32]
+    assert [resident_clusters(114, blocks) for blocks in (1, 2, 4)] == [114, 57, 28]
+    assert [resident_clusters(sms, 4) for sms in (2, 8, 18)] == [1, 2, 4]
 
 
 def test_deep_products_of_large_tiles_share_them_among_two() -> None:

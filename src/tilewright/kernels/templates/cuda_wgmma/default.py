@@ -23,7 +23,7 @@ from tilewright.kernels.templates.cuda_wgmma.geometry import (
     by_fours,
     memory,
     output_boxes,
-    walkers,
+    resident_clusters,
     widest_box,
 )
 from tilewright.kernels.templates.cuda_wgmma.match import views
@@ -79,7 +79,7 @@ def _both(x: float, y: float) -> float:
 def at_once(target: Target, cluster: str) -> int:
     """Number of blocks that run at once, in clusters of the given size."""
     m, n = CLUSTERS[cluster]
-    return m * n * walkers(limit(target, "sms"), m * n)
+    return m * n * resident_clusters(limit(target, "sms"), m * n)
 
 
 def seconds(p: Product, target: Target, v: Mapping[str, Any], ragged: bool = False) -> float:
@@ -157,11 +157,11 @@ def default(p: Product, target: Target, within: SearchSpace, ragged: bool = Fals
     return within.first(sorted(tried, key=lambda v: seconds(seen[bool(v["SWAP"])], target, v, ragged)))
 
 
-def walked(groups: Sequence[int], bm: int, bn: int, cluster: str, sms: int) -> int:
+def raster_group(groups: Sequence[int], bm: int, bn: int, cluster: str, sms: int) -> int:
     """Value of ``GROUP``: rows of tiles per raster group for which the tiles of one wave read the fewest rows and
     columns."""
     m, n = CLUSTERS[cluster]
-    together = walkers(sms, m * n)
+    together = resident_clusters(sms, m * n)
     return min(groups, key=lambda g: g * m * bm + ceildiv(together, g) * n * bn)
 
 
@@ -169,7 +169,7 @@ def _candidates(
     seen: Mapping[bool, Product], target: Target, within: SearchSpace, ragged: bool
 ) -> Iterator[dict[str, Value]]:
     has, sms = within.options, limit(target, "sms")
-    walk = False not in has["persistent"]
+    always = False not in has["persistent"]
     for swap, bm, bn, (groups, ping_pong) in itertools.product(has["SWAP"], has["BM"], reversed(has["BN"]), WAYS):
         tile = {"SWAP": swap, "BM": bm, "BN": bn, "GROUPS": groups, "ping_pong": ping_pong}
         if not within.allows(tile):
@@ -188,19 +188,19 @@ def _candidates(
             busy = {"2x1": busy["2x1"]}
         # Tiles of different batches share no columns, so the raster group is at most one batch's rows of tiles.
         alike = [g for g in has["GROUP"] if g <= max(1, p.m // bm)][-1:] if ragged else has["GROUP"]
-        walks = {c: walked(alike, bm, bn, c, sms) for c in busy}
+        rasters = {c: raster_group(alike, bm, bn, c, sms) for c in busy}
         for (parts, tail), bk in itertools.product(splits, has["BK"]):
             shape = {**tile, "BK": bk, "SPLIT": parts, "store_boxes": boxes and (parts == 1 or tail)}
-            walking = {c: tiles * parts > n or walk for c, n in busy.items()}
+            persistent = {c: tiles * parts > n or always for c, n in busy.items()}
             rings = {
                 w: [s for s in has["STAGES"] if within.allows({**shape, "persistent": w, "STAGES": s})]
-                for w in set(walking.values())
+                for w in set(persistent.values())
             }
             # A deeper ring is never slower by itself, but may leave room only for narrower boxes of results.
             deepest = {w: found[-1:] + found[-2:-1] * (p.sets > 1) for w, found in rings.items()}
-            for cluster, stages in ((c, s) for c, w in walking.items() for s in deepest[w]):
+            for cluster, stages in ((c, s) for c, w in persistent.items() for s in deepest[w]):
                 yield {
                     **shape, "STAGES": stages, "CLUSTER": cluster, "tail": tail,
-                    "persistent": walking[cluster], "split_k": parts > 1 and not tail,
-                    "GROUP": walks[cluster],
+                    "persistent": persistent[cluster], "split_k": parts > 1 and not tail,
+                    "GROUP": rasters[cluster],
                 }  # fmt: skip

@@ -32,7 +32,7 @@ const auto tell = [&]() {
     if (lane == 0) tw::mbarrier_arrive(full + $barrier * late);
     late = late + 1 == $stages ? 0 : late + 1;
 };
-$walk
+$tile_loop
     int parts = 1;  // with rows
     TW_UNROLL
     for (int i = 1; i < $parts; i++) parts += tw::load_written<int>(order + (m0 + i * $part)) < $m;
@@ -75,13 +75,13 @@ tw::cp_wait<0>();
 for (; begun > 0; begun--) tell();"""
 
 
-def copier(p: WgmmaTiling, walk: list[str], loads: list[str], first: str, end: str) -> list[str]:
+def copier(p: WgmmaTiling, tile_loop: list[str], loads: list[str], first: str, end: str) -> list[str]:
     """Statements of the copying group. ``loads``: the statements that fetch B's tile."""
     source, ragged = p.p.a.in_place, p.p.k % p.bk != 0
     rows = p.bm // p.sharing
     return substituted(COPIER, {
-        "threads": THREADS, "lanes": LANES, "line": LINE, "barrier": BARRIER, "stages": p.stages, "walk": walk,
-        "parts": p.sharing, "part": rows, "rounds": p.bm // ROUND, "round": ROUND, "m": p.p.m,
+        "threads": THREADS, "lanes": LANES, "line": LINE, "barrier": BARRIER, "stages": p.stages,
+        "tile_loop": tile_loop, "parts": p.sharing, "part": rows, "rounds": p.bm // ROUND, "round": ROUND, "m": p.p.m,
         "offset": source.offset("0", "row", "0"), "each": CHUNK // source.item, "first": first, "end": end,
         "stage_bytes": p.stage_bytes, "bytes": p.b.bytes, "loads": loads,
         "lines": p.bk // p.a.line, "bk": p.bk, "step": p.a.line, "ragged": ragged, "depth": p.p.k,

@@ -112,7 +112,7 @@ class WgmmaTiling:
     bk: int
     groups: int
     stages: int
-    walkers: int  # most clusters of a persistent launch; 0: one cluster a tile
+    persistent_clusters: int  # most clusters of a persistent launch; 0: one cluster a tile
     store_boxes: bool
     split_k: bool
     cluster: tuple[int, int]  # tiles along m and n that a cluster computes, one a block
@@ -125,6 +125,11 @@ class WgmmaTiling:
     @property
     def instruction(self) -> Instruction:
         return self.p.instruction
+
+    @property
+    def persistent(self) -> bool:
+        """Whether blocks loop over tiles."""
+        return self.persistent_clusters > 0
 
     @property
     def sharing(self) -> int:
@@ -193,15 +198,15 @@ class WgmmaTiling:
     @property
     def whole(self) -> int:
         """Number of cluster tiles in full waves, which are computed whole."""
-        return self._walked // self.walkers * self.walkers
+        return self._cluster_tiles // self.persistent_clusters * self.persistent_clusters
 
     @property
     def left(self) -> int:
         """Number of cluster tiles in the last, incomplete wave."""
-        return self._walked - self.whole
+        return self._cluster_tiles - self.whole
 
     @property
-    def _walked(self) -> int:
+    def _cluster_tiles(self) -> int:
         m, n = self.clusters
         return self.p.batch * m * n
 
@@ -322,7 +327,7 @@ class WgmmaTiling:
 
     def _memory(self, boxes: int) -> Shared:
         turns = self.groups if self.ping_pong else 0
-        return memory(self.p, self.bm, self.bn, self.bk, self.stages, turns, self.walkers > 0, boxes)
+        return memory(self.p, self.bm, self.bn, self.bk, self.stages, turns, self.persistent, boxes)
 
     @property
     def registers(self) -> int:
@@ -348,7 +353,7 @@ def _moved(mask: int, by: str) -> str:
     return f"(tw::u16)({mask} << {by})" if by else str(mask)
 
 
-def walkers(sms: int, blocks: int) -> int:
+def resident_clusters(sms: int, blocks: int) -> int:
     """Number of clusters of ``blocks`` blocks that run at once, one block a multiprocessor.
 
     A cluster lies within one GPC. The estimate takes GPCs to be nearly equal in size, which not every chip's are: only
@@ -367,16 +372,16 @@ def aligned(found: Shared) -> int:
     return EIGHT + found.bytes
 
 
-def memory(p: Product, bm: int, bn: int, bk: int, stages: int, turns: int, walks: bool, boxes: int) -> Shared:
+def memory(p: Product, bm: int, bn: int, bk: int, stages: int, turns: int, persistent: bool, boxes: int) -> Shared:
     """A block's shared memory: slots of the ring, boxes of results, scales of each slot, staged scales, barriers.
 
-    ``turns``: number of ping-pong groups, or 0. ``walks``: whether blocks are persistent. ``boxes``: bytes of boxes of
-    results. Persistent blocks copy the scales of four steps at once where they can. Where each block has one tile,
-    copies of single steps are faster: an H200 takes 45 to 48 us for 128 x 7168 x 16384, and 62 us with four at once.
+    ``turns``: number of ping-pong groups, or 0. ``boxes``: bytes of boxes of results. ``persistent`` blocks copy the
+    scales of four steps at once where they can. Where each block has one tile, copies of single steps are faster: an
+    H200 takes 45 to 48 us for 128 x 7168 x 16384, and 62 us with four at once.
     """
     folded = fold(p.c, 1, bn, "", in_shared=True)
     each = scale_bytes(folded, bm)
-    staged = 4 * each if folded is not None and walks and folded.by_fours(bk) else 0
+    staged = 4 * each if folded is not None and persistent and folded.by_fours(bk) else 0
     slots = stages * (bm + bn) * bk * p.instruction.item
     barriers = (2 * stages + turns) * BARRIER
     return Shared({

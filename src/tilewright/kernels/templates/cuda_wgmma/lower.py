@@ -85,7 +85,7 @@ $if turns:            }
 $if turns:        };
 $if turns:        if (group == 1) skip();
 $if turns:        tw::u32 mine = group ^ 1;  // parity of this group's turn; the first one is group 0's
-        $walk_groups
+        $group_loop
 $if turns:            tw::mbarrier_wait(may + $barrier * group, mine);
 $if turns:            mine ^= 1;
 $if parted:            if ($has_rows) {
@@ -101,7 +101,7 @@ $if parted:                    next();
 $if parted:                }
 $if parted:            }
 $if turns:            skip();
-$if walks:        }
+$if persistent:        }
 $if by_engine:        if (tid % 128 == 0) tw::tma_wait<0>();
     }
 """
@@ -110,9 +110,9 @@ COPIER = """\
 if (tid == $first_copier) {
     tw::tma_prefetch(map_a);
     tw::tma_prefetch(map_b);
-    $walk_copier
-$if walks:        $places
-$unless walks:    $places
+    $copier_loop
+$if persistent:        $places
+$unless persistent:    $places
 $if kept:        TW_KEEP_LOOP  // few registers are left for copying
         for (int t = $first; t < $end; t++) {
             tw::mbarrier_wait(empty + $barrier * slot, turn ^ 1);
@@ -122,7 +122,7 @@ $if kept:        TW_KEEP_LOOP  // few registers are left for copying
             $loads
             next();
         }
-$if walks:    }
+$if persistent:    }
 $if paired:    // $still may still tell it of a slot.
 $if paired:    for (int s = 0; s < $stages; s++) {
 $if paired:        tw::mbarrier_wait(empty + $barrier * slot, turn ^ 1);
@@ -131,25 +131,25 @@ $if paired:    }
 }"""
 
 
-def _walked(p: WgmmaTiling) -> Raster:
+def _cluster_raster(p: WgmmaTiling) -> Raster:
     """Raster over clusters of tiles. Where rows choose their batch, a table holds the number of rows of tiles."""
     return p.raster if p.sorting is None else replace(p.raster, tiles_m="used")
 
 
-def _walk(p: WgmmaTiling, alone: bool = False) -> list[str]:
+def _tile_loop(p: WgmmaTiling, alone: bool = False) -> list[str]:
     """Statements that begin the persistent loop over cluster tiles, or that declare the single tile of a block.
 
     ``alone``: for one of two ping-pong groups, which takes every other tile.
     """
-    tiles = f"{p.whole} + {p.left} * {p.pieces}" if p.pieces else integers.text(_walked(p).blocks)
+    tiles = f"{p.whole} + {p.left} * {p.pieces}" if p.pieces else integers.text(_cluster_raster(p).blocks)
     by = f" / {p.together}" if p.together > 1 else ""
-    start = "work" if p.walkers else f"(int)blockIdx.x{by}" if by else ""
+    start = "work" if p.persistent else f"(int)blockIdx.x{by}" if by else ""
     lines = [*tail.which(p), *place_of(p, "which")] if p.pieces else place_of(p, start)
     if p.tail:
         lines += tail.pieces(p)
     if p.split_k:
         lines.append(splitk.pieces(p.tiles_k, "first_tile", "end_tile"))
-    if not p.walkers:
+    if not p.persistent:
         return lines
     first, step = f"(int)blockIdx.x{by}", f"(int)gridDim.x{by}"
     if alone:
@@ -163,10 +163,10 @@ def place_of(p: WgmmaTiling, number: str) -> list[str]:
     ``number``: text of the tile's number.
     """
     s, (rows, columns), (m, n), (row, column) = p.sorting, p.clusters, p.cluster, p.place
-    walked = _walked(p).declare(("tile_m",) if s is not None else (), number)
+    coordinates = _cluster_raster(p).declare(("tile_m",) if s is not None else (), number)
     m0 = _place("tile_m", rows > 1, m, row, p.bm) if s is None else f"tile_m * {p.bm}"
     n0 = _place("tile_n", columns > 1 or rows == 1, n, column, p.bn)
-    return [*walked, *(s.of_tile() if s is not None else ()), f"const int m0 = {m0}, n0 = {n0};"]
+    return [*coordinates, *(s.of_tile() if s is not None else ()), f"const int m0 = {m0}, n0 = {n0};"]
 
 
 def _place(tile: str, several: bool, together: int, own: str, size: int) -> str:
@@ -247,8 +247,9 @@ def _scales(p: WgmmaTiling, first: str, end: str) -> list[str]:
             "valid": f", {place} + {further} < {size} ? {16 if staged else 4} : 0" if along in p.edges else "",
         }  # fmt: skip
         out += substituted(SCALES, {
-            "warp": 4 * p.groups + 1 + number, "walk": _walk(p), "walks": p.walkers > 0, "first": first, "end": end,
-            "barrier": BARRIER, "copies": substituted(COPY, mapping), "fetches": substituted(FETCH, mapping),
+            "warp": 4 * p.groups + 1 + number, "tile_loop": _tile_loop(p), "persistent": p.persistent,
+            "first": first, "end": end, "barrier": BARRIER,
+            "copies": substituted(COPY, mapping), "fetches": substituted(FETCH, mapping),
             "staged": staged, "scale_bytes": p.scale_bytes, "scales_at": p.memory.at("scales") + begin,
             "staged_at": p.memory.at("staged") + 4 * begin,
             "arrive": "arrive_copied" if copied else "arrive",
@@ -263,7 +264,7 @@ SCALES = """\
 if (tid / 32 == $warp) {
 $if staged:    const tw::u32 fours = ring + $staged_at + lane * 16;  // this lane's of four steps
 $if staged:    const unsigned char *const own = smem + (fours - start);
-    $walk
+    $tile_loop
         TW_KEEP_LOOP  // few registers are left for copying
         for (int t = $first; t < $end; t++) {
 $if staged:            if (t == $first || t % 4 == 0) {
@@ -277,7 +278,7 @@ $if staged:            }
             tw::mbarrier_$arrive(full + $barrier * slot);
             next();
         }
-$if walks:    }
+$if persistent:    }
 }"""
 FETCH = """\
 TW_KEEP_LOOP
@@ -326,13 +327,13 @@ def body(p: WgmmaTiling, symbol: str) -> str:
     first, end = ("first_tile", "end_tile") if p.split_k or p.tail else ("0", str(p.tiles_k))
     arrivals = 1 + (WARPS if p.gather else 0) + (32 * len(p.fold.sides) if p.fold is not None else 0)
     if p.gather:
-        copies = copier(p, _walk(p), _loads(p, p.b), first, end)
+        copies = copier(p, _tile_loop(p), _loads(p, p.b), first, end)
     else:
         loads = [line for s in p.sides for line in _loads(p, s)]
         copies = substituted(COPIER, {
-            "first_copier": 128 * p.groups, "walk_copier": _walk(p), "first": first, "end": end, "barrier": BARRIER,
-            "places": _places(p), "taps": _taps(p),
-            "stage_bytes": p.stage_bytes, "loads": loads, "walks": p.walkers > 0, "stages": p.stages,
+            "first_copier": 128 * p.groups, "copier_loop": _tile_loop(p), "first": first, "end": end,
+            "barrier": BARRIER, "places": _places(p), "taps": _taps(p),
+            "stage_bytes": p.stage_bytes, "loads": loads, "persistent": p.persistent, "stages": p.stages,
             **_told(p), "paired": p.together > 1, "kept": p.together > 1 or p.fold is not None,
         })  # fmt: skip
     return substitute(BODY, {
@@ -342,7 +343,7 @@ def body(p: WgmmaTiling, symbol: str) -> str:
         "of_rows": f" + i * {p.a.block(1) // 16}" if p.fold is not None and p.mi > 1 else "",
         "barrier": BARRIER, "stages": p.stages, "warps": WARPS * p.sharing * (1 + p.peers), "groups": p.groups,
         "fewer": fewer, "more": more, "copier": copies, "first": first, "end": end,
-        "stage_units": p.stage_bytes // 16, "walks": p.walkers > 0, "boxes": p.box is not None,
+        "stage_units": p.stage_bytes // 16, "persistent": p.persistent, "boxes": p.box is not None,
         "by_engine": p.store is not None, "acc": p.instruction.acc, "boxes_at": p.memory.at("boxes"),
         "group_boxes": PLACES * p.box.bytes if p.box is not None else 0,
         "merged": p.split_k or p.tail, "sorted": p.sorting is not None,
@@ -353,7 +354,7 @@ def body(p: WgmmaTiling, symbol: str) -> str:
         "store": tail.stored(p, store(p)) if p.tail else store(p),
         "turns": p.ping_pong, "group_warps": WARPS,
         "rest": p.tiles_k % p.stages, "rounds": p.tiles_k // p.stages % 2,
-        "walk_groups": _walk(p, p.ping_pong), "alone": p.together == 1,
+        "group_loop": _tile_loop(p, p.ping_pong), "alone": p.together == 1,
         "loop": loop(p, first, end), "scaled": p.fold is not None,
         **_told(p), "paired": p.together > 1, "several": p.peers > 1 or p.fold is not None,
     })  # fmt: skip

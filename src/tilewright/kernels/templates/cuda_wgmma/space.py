@@ -38,9 +38,9 @@ from tilewright.kernels.templates.cuda_wgmma.geometry import (
     memory,
     most_sums,
     output_boxes,
+    resident_clusters,
     sharing,
     slot_sums,
-    walkers,
 )
 from tilewright.kernels.templates.cuda_wgmma.match import views
 from tilewright.kernels.templates.cuda_wgmma.window import depth
@@ -90,7 +90,8 @@ class View:
     def left(self, cluster: str, bm: int, bn: int, sms: int) -> int:
         """Number of cluster tiles in a last wave behind full ones; 0: no such wave"""
         m, n = CLUSTERS[cluster]
-        tiles, at_once = self.p.batch * ceildiv(self.p.m, bm * m) * ceildiv(self.p.n, bn * n), walkers(sms, m * n)
+        tiles = self.p.batch * ceildiv(self.p.m, bm * m) * ceildiv(self.p.n, bn * n)
+        at_once = resident_clusters(sms, m * n)
         return tiles % at_once if tiles > at_once else 0
 
 

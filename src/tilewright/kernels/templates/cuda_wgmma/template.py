@@ -20,7 +20,7 @@ from tilewright.kernels.templates.cuda_mma.match import Product, eight_bit, roun
 from tilewright.kernels.templates.cuda_wgmma import space as spaces
 from tilewright.kernels.templates.cuda_wgmma import tail
 from tilewright.kernels.templates.cuda_wgmma.default import default
-from tilewright.kernels.templates.cuda_wgmma.geometry import PLACES, WgmmaTiling, aligned, walkers
+from tilewright.kernels.templates.cuda_wgmma.geometry import PLACES, WgmmaTiling, aligned, resident_clusters
 from tilewright.kernels.templates.cuda_wgmma.lower import body, place_of
 from tilewright.kernels.templates.cuda_wgmma.match import match, refuses, views
 from tilewright.kernels.templates.decisions import decided
@@ -30,9 +30,9 @@ from tilewright.kernels.templates.planned import PlannedTemplate
 def _plan(p: Product, target: Target, v: Mapping[str, Value]) -> WgmmaTiling:
     p = views(p)[bool(v["SWAP"])]
     cluster = spaces.CLUSTERS[str(v["CLUSTER"])]
-    walking = walkers(limit(target, "sms"), cluster[0] * cluster[1]) if v["persistent"] else 0
+    persistent = resident_clusters(limit(target, "sms"), cluster[0] * cluster[1]) if v["persistent"] else 0
     most = limit(target, "shared_per_block")
-    return decided(WgmmaTiling, v, p=p, walkers=walking, cluster=cluster, most_shared=most)
+    return decided(WgmmaTiling, v, p=p, persistent_clusters=persistent, cluster=cluster, most_shared=most)
 
 
 def kernel(p: WgmmaTiling, values: Mapping[str, Value], target: Target) -> Kernel:
@@ -43,7 +43,7 @@ def kernel(p: WgmmaTiling, values: Mapping[str, Value], target: Target) -> Kerne
     tiles = sizes.times(p.raster.blocks, p.together)
     main = GlobalFunction(
         program=c.program, body=lambda symbol: body(p, symbol), arguments=raster.arguments(parts > 1),
-        blocks=["min", tiles, p.walkers * p.together] if p.walkers else tiles, threads=p.threads,
+        blocks=["min", tiles, p.persistent_clusters * p.together] if p.persistent else tiles, threads=p.threads,
         shared=aligned(p.memory), cluster=p.together, own=lambda: (*_maps(p), *pointers(c.program)),
         loops=lambda: (_nest(p, int(values["GROUP"]), split),),
     )  # fmt: skip
@@ -52,7 +52,7 @@ def kernel(p: WgmmaTiling, values: Mapping[str, Value], target: Target) -> Kerne
         registers=p.registers, tile_m=p.bm, tile_n=p.bn, tile_k=p.bk, stages=p.stages, split_k=split,
         # One instruction reads 64 + N rows of 32 bytes for 64 * N * depth multiply-adds.
         shared_bytes_per_flop=(ROWS + p.bn) * p.instruction.item / (2.0 * ROWS * p.bn), tensor_core=True,
-        read_bytes_a=CHUNK, read_bytes_b=CHUNK, asynchronous=2, copy_threads=THREADS, persistent=p.walkers > 0,
+        read_bytes_a=CHUNK, read_bytes_b=CHUNK, asynchronous=2, copy_threads=THREADS, persistent=p.persistent,
         readers_a=p.a.readers.count, readers_b=p.b.readers.count, turns=p.groups if p.ping_pong else 1,
         tail_split=parts if p.tail else 1,
     )  # fmt: skip
