@@ -44,7 +44,7 @@ def sorted_rows(p: Product | None) -> Product | None:
 
 
 @lru_cache(maxsize=256)
-def turned(p: Product) -> Product:
+def swapped(p: Product) -> Product:
     """The product with swapped operands, C^T = B^T A^T: n becomes m, and results are stored transposed."""
     scales = p.c.scales.turned if p.c.scales is not None else None
     c = replace(p.c, m=p.c.n, n=p.c.m, lhs=p.c.rhs, rhs=p.c.lhs, scales=scales)
@@ -54,7 +54,7 @@ def turned(p: Product) -> Product:
 def views(p: Product) -> Mapping[bool, Product]:
     """The product as stated, and, where it has few rows, with swapped operands: a warp group multiplies 64 rows."""
     few = p.m < 2 * ROWS and p.m < p.n
-    return {False: p, True: turned(p)} if few else {False: p}
+    return {False: p, True: swapped(p)} if few else {False: p}
 
 
 def refuses(p: Product) -> str:

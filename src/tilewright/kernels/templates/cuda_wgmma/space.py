@@ -99,7 +99,7 @@ def space(p: Product, target: Target, template: str, version: int) -> SearchSpac
     """The search space of a product on a target."""
     k = depth(p)
     parts = splitk.parts(p.c, k.steps(k.line), k.line)
-    seen = {turned: View.of(x) for turned, x in views(p).items()}
+    seen = {swap: View.of(x) for swap, x in views(p).items()}
     some = tuple(seen.values())
     groups = [raster.groups(ceildiv(x.p.m, x.rows[0]), ceildiv(x.p.n, x.columns[0])) for x in some]
     clusters = [c for c in CLUSTERS if any(x.tiles(c, x.rows[0], n) for x in some for n in x.columns)]
