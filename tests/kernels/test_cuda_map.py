@@ -16,7 +16,7 @@ from tilewright.kernels.expression.program import Program
 from tilewright.kernels.families.elementwise import Elementwise, elementwise
 from tilewright.kernels.templates import templates_for
 from tilewright.kernels.templates.cuda.banks import wavefronts
-from tilewright.kernels.templates.cuda_map.plan import Turned, plan, widest, widest_read
+from tilewright.kernels.templates.cuda_map.plan import TransposedTile, plan, widest, widest_read
 from tilewright.kernels.templates.cuda_map.template import CUDA_MAP
 from tilewright.testing import programs
 from tilewright.testing.cuda_template import CudaTemplateContract
@@ -152,7 +152,7 @@ def test_wavefronts_of_shared_memory_are_counted() -> None:
 def test_some_padding_avoids_all_conflicts(item: int) -> None:
     width = max(1, 4 // item)
     tile = min(128, 32 * width)
-    t = Turned(item, tile, tile, width, width)
+    t = TransposedTile(item, tile, tile, width, width)
     assert t.conflicts == 0
     assert t.layout.injective()
     assert t.layout.strides[0] % 2 == 1
@@ -167,7 +167,7 @@ def test_defaults_have_no_conflicts(name: str) -> None:
         schedule = TEMPLATE.default(task)
         p = plan(matched(MAPS[name]()), schedule.values)
         assert p.tile
-        assert sum(t.conflicts for t in p.turned.values()) == 0
+        assert sum(t.conflicts for t in p.transposed.values()) == 0
     assert profile(task, schedule)["bank_conflicts"] == 0
 
 
@@ -179,7 +179,7 @@ def test_conflicts_are_what_the_emulator_counts() -> None:
         for tile, vector, read in itertools.product((16, 32), (1, 2, 4), (1, 4))
     ]
     for schedule, counts in zip(schedules, profiles(task, schedules), strict=True):
-        (t,) = plan(matched(program), schedule.values).turned.values()
+        (t,) = plan(matched(program), schedule.values).transposed.values()
         assert (counts["bank_conflicts"] > 0) == (t.conflicts > 0), schedule.values
 
 

@@ -112,7 +112,7 @@ class _Kernel:
         others = {a: n for a, n in p.others if a not in still}
         places = digits({**others, "tw_": wide, "th_": high, **still}, "block")
         shared = ""
-        for name, key in zip(p.memory.regions, p.turned, strict=True):
+        for name, key in zip(p.memory.regions, p.transposed, strict=True):
             kind = STORAGE[m.reads[key].dtype]
             shared += f"    {kind} *const {name} = {p.memory.pointer(name, kind)};\n"
         body = f"{shared}{self._fill()}    tw::sync();\n{self._empty()}"
@@ -141,7 +141,7 @@ class _Kernel:
         """Fills every tile, along the axis in which its read is contiguous."""
         p, m, pad = self.p, self.m, "            "
         inner = ""
-        for number, (key, t) in enumerate(p.turned.items()):
+        for number, (key, t) in enumerate(p.transposed.items()):
             x, to = m.reads[key], f"s{number} + row * {t.layout.strides[0]} + at"
             kind = pack(STORAGE[x.dtype], p.read)
             inner += f"{pad}const {kind} vs{number} = "
@@ -158,7 +158,7 @@ class _Kernel:
         p, m = self.p, self.m
         held = {}
         j = " + j" if p.vector > 1 else ""
-        for number, (key, t) in enumerate(p.turned.items()):
+        for number, (key, t) in enumerate(p.transposed.items()):
             dtype = m.reads[key].dtype
             place = f"s{number} + (row{j}) * {t.layout.strides[0]} + at"
             held[key] = from_storage(dtype, f"tw::load_shared<{STORAGE[dtype]}>({place})")

@@ -37,7 +37,7 @@ def across(p: Elementwise) -> str | None:
 
 
 @lru_cache(maxsize=256)
-def turned(p: Elementwise) -> dict[int, Expr]:
+def transposed(p: Elementwise) -> dict[int, Expr]:
     """Transposed reads, which are contiguous along :func:`across`, by value number."""
     along = across(p)
     where = {k: linear(x.args[0]) for k, x in p.reads.items()} if along else {}
@@ -53,7 +53,7 @@ def run(p: Elementwise) -> Run:
 
 
 @dataclass(frozen=True)
-class Turned:
+class TransposedTile:
     """A transposed tile of one read: ``high`` along the output's inner axis by ``wide`` along the read's contiguous
     axis.
 
@@ -147,11 +147,11 @@ class ElementwiseTiling:
         return Grid(tile, self.threads, ceildiv(self.tile**2, self.vector * self.threads), own=own)
 
     @cached_property
-    def turned(self) -> dict[int, Turned]:
+    def transposed(self) -> dict[int, TransposedTile]:
         """The tile of every transposed read, by value number."""
         return {
-            k: Turned(ITEMSIZE[x.dtype], self.tile, self.tile, self.read, self.vector)
-            for k, x in (turned(self.p) if self.tile else {}).items()
+            k: TransposedTile(ITEMSIZE[x.dtype], self.tile, self.tile, self.read, self.vector)
+            for k, x in (transposed(self.p) if self.tile else {}).items()
         }
 
     @property
@@ -167,7 +167,7 @@ class ElementwiseTiling:
     def still(self, axis: str) -> bool:
         """Whether transposed reads do not depend on an axis. Blocks along the axis then follow each other, for cache
         hits."""
-        return all(linear(self.p.reads[k].args[0]).step(axis) == 0 for k in self.turned)
+        return all(linear(self.p.reads[k].args[0]).step(axis) == 0 for k in self.transposed)
 
     @property
     def tiles(self) -> tuple[int, int]:
@@ -188,31 +188,31 @@ class ElementwiseTiling:
     @cached_property
     def memory(self) -> Shared:
         """Shared memory: the tiles of all transposed reads."""
-        return Shared({f"s{number}": (t.bytes, WIDEST) for number, t in enumerate(self.turned.values())})
+        return Shared({f"s{number}": (t.bytes, WIDEST) for number, t in enumerate(self.transposed.values())})
 
     @property
     def registers(self) -> int:
         """Estimated registers of a thread."""
         rounds = ceildiv(self.tile**2, self.threads * min(self.vector, self.read)) if self.tile else self.each
-        return min(255, 20 + 4 * self.vector + 2 * rounds * max(1, len(self.turned)))
+        return min(255, 20 + 4 * self.vector + 2 * rounds * max(1, len(self.transposed)))
 
     @cached_property
     def _reads(self) -> list[Place]:
         """Reads of single elements or vectors: reads that are not transposed."""
-        return places(x for k, x in self.p.reads.items() if k not in self.turned)
+        return places(x for k, x in self.p.reads.items() if k not in self.transposed)
 
     @property
     def read_bytes(self) -> int:
         """Bytes of the widest read of memory: of a transposed read, if there is any."""
-        if self.turned:
-            return max(self.read * t.item for t in self.turned.values())
+        if self.transposed:
+            return max(self.read * t.item for t in self.transposed.values())
         return run(self.p).bytes(self._reads, self.vector) if self._reads else 0
 
     @property
     def align(self) -> int:
         """Alignment in bytes that the kernel's memory accesses need."""
         own = run(self.p).bytes([(self.p.where, self.item), *self._reads], self.vector)
-        return max(own, *(self.read * t.item for t in self.turned.values()), 1)
+        return max(own, *(self.read * t.item for t in self.transposed.values()), 1)
 
 
 @lru_cache(maxsize=256)
@@ -226,7 +226,7 @@ def widest(p: Elementwise) -> int:
 def widest_read(p: Elementwise) -> int:
     """Most elements that one access can hold in every transposed read."""
     lying = Run(tuple((a, n) for a, n in p.axes if a == across(p)))
-    return min((lying.widest(where, size) for where, size in places(turned(p).values())), default=WIDEST)
+    return min((lying.widest(where, size) for where, size in places(transposed(p).values())), default=WIDEST)
 
 
 def plan(p: Elementwise, values: Mapping[str, Value]) -> ElementwiseTiling:

@@ -15,7 +15,7 @@ from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.families.elementwise import Elementwise
 from tilewright.kernels.templates.cuda import kernels
 from tilewright.kernels.templates.cuda.static import limit
-from tilewright.kernels.templates.cuda_map.plan import across, plan, turned, widest, widest_read
+from tilewright.kernels.templates.cuda_map.plan import across, plan, transposed, widest, widest_read
 from tilewright.kernels.templates.tiles import ceildiv
 from tilewright.search_space import Choice, SearchSpace, rule
 
@@ -36,7 +36,7 @@ def space(p: Elementwise, target: Target, template: str, version: int) -> Search
     """The search space of an elementwise program on a target."""
     per_block, most = limit(target, "shared_per_block"), limit(target, "threads_per_block")
     tiles: tuple[int, ...] = (0,)
-    sides = (p.extents[str(across(p))], p.extents[p.inner]) if turned(p) else (0,)
+    sides = (p.extents[str(across(p))], p.extents[p.inner]) if transposed(p) else (0,)
     if min(sides) >= LEAST:
         tiles += tuple(t for t in TILES if t < 2 * max(sides))
     wide = widest(p)
@@ -73,7 +73,7 @@ def default(p: Elementwise, target: Target, within: SearchSpace) -> dict[str, Va
     """The default schedule: wide accesses, transposed tiles, and several vectors a thread where outputs are many."""
     options = {k.name: tuple(map(int, k.values)) for k in within.knobs}
     if len(options["tile"]) > 1:
-        found = _turning(p, within, options)
+        found = _transposing(p, within, options)
         if found is not None:
             return found
     vector = max(options["vector"])
@@ -86,16 +86,16 @@ def default(p: Elementwise, target: Target, within: SearchSpace) -> dict[str, Va
     return values
 
 
-def _turning(p: Elementwise, within: SearchSpace, options: dict[str, tuple[int, ...]]) -> dict[str, Value] | None:
+def _transposing(p: Elementwise, within: SearchSpace, options: dict[str, tuple[int, ...]]) -> dict[str, Value] | None:
     """Tiles without bank conflicts: the widest accesses first, then tiles of whole lines."""
     own = ITEMSIZE[p.output.dtype]
-    item = max(own, *(t.item for t in plan(p, _values(128, 1, 32, 1)).turned.values()))
+    item = max(own, *(t.item for t in plan(p, _values(128, 1, 32, 1)).transposed.values()))
     found: list[tuple[tuple[int, ...], dict[str, Value]]] = []
     for tile, vector, read in itertools.product(options["tile"], options["vector"], options["read"]):
         tried = (_values(threads, vector, tile, read) for threads in (256, 128, 64))
         values = next((v for v in tried if tile and within.allows(v)), None)
         if values is not None:
-            parts = plan(p, values).turned.values()
+            parts = plan(p, values).transposed.values()
             conflicts = sum(t.conflicts for t in parts)
             short = tile * min(own, *(t.item for t in parts)) < 64
             found.append(((conflicts, short, tile * item > 256, -vector * read, tile), values))

@@ -48,7 +48,7 @@ def _nest(p: ElementwiseTiling) -> LoopNest:
     """The loop nest: blocks, iterations of a block's threads, warps, lanes, a thread's vector."""
     m = p.p
     outer, inner = p.grid.loops(m.extents)
-    staged = tuple(Staged(str(m.reads[k].value), len(m.axes), t.layout, "l1") for k, t in p.turned.items())
+    staged = tuple(Staged(str(m.reads[k].value), len(m.axes), t.layout, "l1") for k, t in p.transposed.items())
     flops = max(1, count_ops(m.value))
     return LoopNest(OUT, m.extents, (*outer, *inner), _accesses(m), staged, flops, p.item)
 
