@@ -100,7 +100,7 @@ def _fits(stage: Stage, v: Mapping[str, Value]) -> bool:
     return ceildiv(count * (lanes or threads), threads * each) <= raster.MAX_BLOCKS
 
 
-def settled(stage: Stage, target: Target) -> dict[str, Value]:
+def canonical(stage: Stage, target: Target) -> dict[str, Value]:
     """Canonical values of a stage's knobs: its values where the stage has no kernel of its own."""
     return {k.name: k.values[0] for k in _knobs(stage, target)}
 
@@ -122,7 +122,7 @@ def default(program: Program, target: Target, within: SearchSpace) -> dict[str, 
     standing = {p.stage for p in split(program, *chosen(merging)) or ()}
     for stage in program.stages:
         if stage.name not in standing:
-            values |= settled(stage, target)
+            values |= canonical(stage, target)
     return {**merging, **values}
 
 
@@ -153,5 +153,5 @@ def space(program: Program, target: Target, name: str, version: int) -> SearchSp
         knobs += own
         reads = tuple(k.name for k in own)
         rules.append(Constraint(reads, partial(_fits, stage), "threads, outputs and lanes do not go together"))
-        rules += merging.settles(stage.name, settled(stage, target))
+        rules += merging.settles(stage.name, canonical(stage, target))
     return SearchSpace(name, version, tuple(knobs), tuple(rules))
