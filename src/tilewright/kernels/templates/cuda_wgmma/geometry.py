@@ -36,7 +36,7 @@ from tilewright.kernels.templates.tiles import ceildiv
 
 GPC = 18
 """Multiprocessors of a complete graphics processing cluster (GPC) of Hopper."""
-PLACES = 2
+BOX_BUFFERS = 2
 """Number of boxes of results per group in shared memory: one is filled while the other one is stored."""
 PAIR, FOUR = 2, 4
 """Number of results that a thread stores at once: a pair as the accumulators hold it, or four after a shuffle."""
@@ -323,7 +323,7 @@ class WgmmaTiling:
     @cached_property
     def memory(self) -> Shared:
         """Shared memory of a block."""
-        return self._memory(self.groups * PLACES * self.box.bytes if self.box is not None else 0)
+        return self._memory(self.groups * BOX_BUFFERS * self.box.bytes if self.box is not None else 0)
 
     def _memory(self, boxes: int) -> Shared:
         turns = self.groups if self.ping_pong else 0
@@ -430,7 +430,7 @@ class Box:
 def widest_box(p: Product, bn: int, room: int) -> Box:
     """The widest output box whose buffers for one warp group fit into ``room`` bytes; the narrowest where none fits."""
     boxes = output_boxes(p, bn)
-    return next((b for b in boxes if PLACES * b.bytes <= room), boxes[-1])
+    return next((b for b in boxes if BOX_BUFFERS * b.bytes <= room), boxes[-1])
 
 
 def output_boxes(p: Product, bn: int) -> tuple[Box, ...]:

@@ -11,7 +11,7 @@ from tilewright.kernels.templates.cuda.raster import Raster
 from tilewright.kernels.templates.cuda.warpgroups import BARRIER, EIGHT, GATHERING, REGISTERS, WARPS
 from tilewright.kernels.templates.cuda_wgmma import tail
 from tilewright.kernels.templates.cuda_wgmma.gathering import copier
-from tilewright.kernels.templates.cuda_wgmma.geometry import PLACES, Side, WgmmaTiling
+from tilewright.kernels.templates.cuda_wgmma.geometry import BOX_BUFFERS, Side, WgmmaTiling
 from tilewright.kernels.templates.cuda_wgmma.loop import loop
 from tilewright.kernels.templates.cuda_wgmma.match import batched
 from tilewright.kernels.templates.cuda_wgmma.store import store
@@ -345,7 +345,7 @@ def body(p: WgmmaTiling, symbol: str) -> str:
         "fewer": fewer, "more": more, "copier": copies, "first": first, "end": end,
         "stage_units": p.stage_bytes // 16, "persistent": p.persistent, "boxes": p.box is not None,
         "by_engine": p.store is not None, "acc": p.instruction.acc, "boxes_at": p.memory.at("boxes"),
-        "group_boxes": PLACES * p.box.bytes if p.box is not None else 0,
+        "group_boxes": BOX_BUFFERS * p.box.bytes if p.box is not None else 0,
         "merged": p.split_k or p.tail, "sorted": p.sorting is not None,
         "used": p.sorting.used if p.sorting is not None else "", "parted": _has_rows(p) != "", "has_rows": _has_rows(p),
         "group_place": "" if p.ping_pong else f" + group * {p.a.block(p.mi)}",

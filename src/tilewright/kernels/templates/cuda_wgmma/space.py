@@ -33,7 +33,7 @@ from tilewright.kernels.templates.cuda.warpgroups import LINE, REGISTERS
 from tilewright.kernels.templates.cuda_mma.fold import fold
 from tilewright.kernels.templates.cuda_mma.match import Product
 from tilewright.kernels.templates.cuda_wgmma.geometry import (
-    PLACES,
+    BOX_BUFFERS,
     aligned,
     memory,
     most_sums,
@@ -73,12 +73,12 @@ class View:
     p: Product
     rows: tuple[int, ...]
     columns: tuple[int, ...]
-    places: Mapping[int, int]  # least bytes of a group's boxes of results, by columns of a tile; 0: no boxes
+    box_bytes: Mapping[int, int]  # least bytes of a group's boxes of results, by columns of a tile; 0: no boxes
 
     @staticmethod
     def of(p: Product) -> View:
         boxes = {n: output_boxes(p, n) for n in columns(p)}
-        return View(p, rows(p), columns(p), {n: PLACES * b[-1].bytes if b else 0 for n, b in boxes.items()})
+        return View(p, rows(p), columns(p), {n: BOX_BUFFERS * b[-1].bytes if b else 0 for n, b in boxes.items()})
 
     def tiles(self, cluster: str, bm: int, bn: int) -> bool:
         """Whether every block of a cluster has a tile, and a block's part of a multicast tile is whole groups of eight
@@ -113,7 +113,7 @@ def space(p: Product, target: Target, template: str, version: int) -> SearchSpac
         Choice("CLUSTER", tuple(clusters)),
         Choice("persistent", (False, True)),
         Choice("ping_pong", (False, True)),
-        Choice("store_boxes", (False, True) if any(any(x.places.values()) for x in some) else (False,)),
+        Choice("store_boxes", (False, True) if any(any(x.box_bytes.values()) for x in some) else (False,)),
         Choice("split_k", (False, True) if parts else (False,)),
         Choice("tail", (False, True) if parts else (False,)),
         Choice("tail_rows", (False,) if p.c.is_sorted else (False, True)),
@@ -130,14 +130,14 @@ def _any(options: Iterable[Iterable[int]]) -> tuple[int, ...]:
 def _rules(p: Product, seen: Mapping[bool, View], target: Target) -> list[Constraint]:
     most, k = limit(target, "shared_per_block"), depth(p)
 
-    def places(SWAP: bool, BN: int) -> int:
-        return seen[SWAP].places.get(BN, 0)
+    def box_bytes(SWAP: bool, BN: int) -> int:
+        return seen[SWAP].box_bytes.get(BN, 0)
 
     def fits(
         SWAP: bool, BM: int, BN: int, BK: int, GROUPS: int, STAGES: int, persistent: bool, store_boxes: bool,
         ping_pong: bool,
     ) -> bool:  # fmt: skip
-        boxes, turns = GROUPS * places(SWAP, BN) if store_boxes else 0, GROUPS if ping_pong else 0
+        boxes, turns = GROUPS * box_bytes(SWAP, BN) if store_boxes else 0, GROUPS if ping_pong else 0
         return aligned(memory(seen[SWAP].p, BM, BN, BK, STAGES, turns, persistent, boxes)) <= most
 
     def held(SWAP: bool, BM: int, GROUPS: int, BN: int, ping_pong: bool) -> bool:
@@ -167,7 +167,7 @@ def _rules(p: Product, seen: Mapping[bool, View], target: Target) -> list[Constr
         rule(f"the ring and the results do not fit shared memory ({most} bytes a block)", fits),
         rule(
             "no box of the output has so many columns",
-            lambda SWAP, BN, store_boxes: not store_boxes or places(SWAP, BN) > 0,
+            lambda SWAP, BN, store_boxes: not store_boxes or box_bytes(SWAP, BN) > 0,
         ),
         rule("parts of sums are not stored in boxes", lambda split_k, store_boxes: not (split_k and store_boxes)),
         rule(

@@ -20,7 +20,7 @@ from tilewright.kernels.templates.cuda_mma.match import Product, eight_bit, roun
 from tilewright.kernels.templates.cuda_wgmma import space as spaces
 from tilewright.kernels.templates.cuda_wgmma import tail
 from tilewright.kernels.templates.cuda_wgmma.default import default
-from tilewright.kernels.templates.cuda_wgmma.geometry import PLACES, WgmmaTiling, aligned, resident_clusters
+from tilewright.kernels.templates.cuda_wgmma.geometry import BOX_BUFFERS, WgmmaTiling, aligned, resident_clusters
 from tilewright.kernels.templates.cuda_wgmma.lower import body, place_of
 from tilewright.kernels.templates.cuda_wgmma.match import match, refuses, views
 from tilewright.kernels.templates.decisions import decided
@@ -91,7 +91,7 @@ def _nest(p: WgmmaTiling, group: int, split: int) -> LoopNest:
         Loop("n", p.bn, 1, "vector", "register"),
     ]
     if (box := p.box) is not None:
-        rows = Layout((p.groups, PLACES, ROWS, box.columns), (PLACES * box.bytes, box.bytes, box.columns, 1))
+        rows = Layout((p.groups, BOX_BUFFERS, ROWS, box.columns), (BOX_BUFFERS * box.bytes, box.bytes, box.columns, 1))
         staged.append(Staged(c.output.name, outside, rows, "l1"))
     return summing(c, loops, staged, p.instruction.item, split)
 
