@@ -15,20 +15,19 @@ LOADED = (2, 3, 4, 5)
 """Ranks of tensors whose boxes are loaded."""
 
 
-def load_ptx(name: str, rank: int, *, multicast: bool = False, walks: bool = False) -> str:
+def load_ptx(name: str, rank: int, *, multicast: bool = False, im2col: bool = False) -> str:
     """The PTX wrapper of a copy to shared memory.
 
-    ``multicast``: to several blocks of a cluster. ``walks``: im2col mode, which copies the pixels of a window, moved by
-    offsets.
+    ``multicast``: to several blocks of a cluster. ``im2col``: in im2col mode, of a window's pixels, moved by offsets.
     """
-    places, offsets, taken = _taken(rank, multicast, walks)
+    places, offsets, taken = _taken(rank, multicast, im2col)
     first = 4 if multicast else 3
     at = ", ".join(f"%{first + i}" for i in range(rank))
     moved = ", ".join(f"%{first + rank + i}" for i in range(len(offsets)))
     given = ", ".join([*(f'"r"({x})' for x in places), *(f'"h"({x})' for x in offsets)])
-    mode, others = (".im2col", f", {{{moved}}}") if walks else ("", "")
+    mode, others = (".im2col", f", {{{moved}}}") if im2col else ("", "")
     more, last, held = (".multicast::cluster", ", %3", '"h"(mask), ') if multicast else ("", "", "")
-    line = "\n        " if walks else " "
+    line = "\n        " if im2col else " "
     return f"""
 TW_DEVICE void {name}_{rank}d({taken}) {{
     asm volatile("cp.async.bulk.tensor.{rank}d.shared::cluster.global{mode}.mbarrier::complete_tx::bytes{more} "
@@ -36,22 +35,22 @@ TW_DEVICE void {name}_{rank}d({taken}) {{
 }}"""
 
 
-def load_emulated(name: str, rank: int, *, multicast: bool = False, walks: bool = False) -> str:
+def load_emulated(name: str, rank: int, *, multicast: bool = False, im2col: bool = False) -> str:
     """The emulation of :func:`load_ptx`."""
-    places, offsets, taken = _taken(rank, multicast, walks)
+    places, offsets, taken = _taken(rank, multicast, im2col)
     function, given = ("multicast_box", " mask,") if multicast else ("copy_box", "")
-    offset = f"    const u16 offset[{len(offsets)}] = {{{', '.join(offsets)}}};\n" if walks else ""
+    offset = f"    const u16 offset[{len(offsets)}] = {{{', '.join(offsets)}}};\n" if im2col else ""
     return f"""
 TW_DEVICE void {name}_{rank}d(
     {taken}, int line = __builtin_LINE()) {{
     const int place[{rank}] = {{{", ".join(places)}}};
-{offset}    emu::{function}(to, &map, barrier, place, {rank},{given} line{", offset" if walks else ""});
+{offset}    emu::{function}(to, &map, barrier, place, {rank},{given} line{", offset" if im2col else ""});
 }}"""
 
 
-def _taken(rank: int, multicast: bool, walks: bool) -> tuple[list[str], list[str], str]:
+def _taken(rank: int, multicast: bool, im2col: bool) -> tuple[list[str], list[str], str]:
     """Names of a copy's coordinates and offsets, and the text of all its parameters."""
-    places, offsets = [f"c{i}" for i in range(rank)], [f"o{i}" for i in range(rank - 2)] if walks else []
+    places, offsets = [f"c{i}" for i in range(rank)], [f"o{i}" for i in range(rank - 2)] if im2col else []
     mask = ["u16 mask"] if multicast else []
     numbers = [*(f"int {x}" for x in places), *(f"u16 {x}" for x in offsets)]
     return places, offsets, ", ".join(["u32 to", "const tensor_map &map", "u32 barrier", *mask, *numbers])
@@ -118,7 +117,7 @@ _COPIED = """
 """
 
 
-def written_down(size: int, copies: str, cluster: bool = False, places: str = "") -> str:
+def copying_kernel(size: int, copies: str, cluster: bool = False, places: str = "") -> str:
     """A kernel whose ``copies`` bring ``size`` bytes to shared memory, and which stores all of the bytes.
 
     ``cluster``: blocks of a cluster copy for each other. ``places``: further declarations, of a block's place by its
@@ -137,7 +136,7 @@ def written_down(size: int, copies: str, cluster: bool = False, places: str = ""
 
 
 # Two boxes: the first one reaches over one edge of the matrix, and the second one over two edges.
-_BOXES = written_down(
+_BOXES = copying_kernel(
     4096,
     """
         tw::tma_prefetch(map0);
@@ -147,7 +146,7 @@ _BOXES = written_down(
 """,
 )
 
-_BATCHED = written_down(
+_BATCHED = copying_kernel(
     2048,
     """
         tw::mbarrier_expect(barrier, 2048);

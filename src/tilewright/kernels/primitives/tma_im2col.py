@@ -12,14 +12,14 @@ import numpy as np
 
 from tilewright.core import Walk, tensor_map
 from tilewright.kernels.primitives.primitive import Array, Conformance, Primitive, words
-from tilewright.kernels.primitives.tma import load_emulated, load_ptx, swizzled, written_down
+from tilewright.kernels.primitives.tma import copying_kernel, load_emulated, load_ptx, swizzled
 
 _NAMES = (("tma_im2col", False), ("tma_im2col_multicast", True))
 _KINDS = [(name, rank, several) for name, several in _NAMES for rank in (3, 4, 5)]
 
 
 # Two copies of 32 pixels by 32 words; the second one reaches behind the last image.
-_PIXELS = written_down(
+_PIXELS = copying_kernel(
     8192,
     """
         tw::tma_prefetch(map0);
@@ -30,7 +30,7 @@ _PIXELS = written_down(
 )
 
 # Each of two blocks copies half of the pixels for both.
-_HALVES = written_down(
+_HALVES = copying_kernel(
     8192,
     """
         tw::mbarrier_expect(barrier, 8192);
@@ -92,8 +92,8 @@ PRIMITIVE = Primitive(
     "tma_im2col",
     "copies of the pixels of images that a window meets to shared memory, of one block or several of a cluster",
     90,
-    "".join(load_ptx(name, rank, multicast=several, walks=True) for name, rank, several in _KINDS) + "\n",
-    "".join(load_emulated(name, rank, multicast=several, walks=True) for name, rank, several in _KINDS) + "\n",
+    "".join(load_ptx(name, rank, multicast=several, im2col=True) for name, rank, several in _KINDS) + "\n",
+    "".join(load_emulated(name, rank, multicast=several, im2col=True) for name, rank, several in _KINDS) + "\n",
     tuple(f"{name}_{rank}d" for name, rank, _ in _KINDS),
     (
         _case("line", (36, 21, 2), Walk((-2,), (-2,), (2,)), ((4, -2, 0), (0,)), ((0, 12, 1), (3,))),

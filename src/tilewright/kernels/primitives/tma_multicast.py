@@ -10,10 +10,10 @@ import numpy as np
 
 from tilewright.core import tensor_map
 from tilewright.kernels.primitives.primitive import Array, Conformance, Primitive, words
-from tilewright.kernels.primitives.tma import LOADED, box, load_emulated, load_ptx, swizzled, written_down
+from tilewright.kernels.primitives.tma import LOADED, box, copying_kernel, load_emulated, load_ptx, swizzled
 
 # Each of two blocks copies half of a box for both, and one more box for itself, with a mask of one block.
-_HALVES = written_down(
+_HALVES = copying_kernel(
     3072,
     """
         tw::mbarrier_expect(barrier, 3072);
@@ -36,7 +36,7 @@ def _halves(x: Array) -> Array:
 
 # Two by two blocks: each copies a box for its row's blocks, and one for its column's blocks, which are every other
 # rank.
-_SQUARE = written_down(
+_SQUARE = copying_kernel(
     4096,
     """
         tw::mbarrier_expect(barrier, 4096);
