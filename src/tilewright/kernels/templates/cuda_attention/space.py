@@ -116,13 +116,13 @@ def _parts(f: Form, target: Target) -> tuple[int, ...]:
     """
     largest = plan(f, target, {"warps": 8, "tiles": 2, "lanes": 4, "rows": 8, "pack": f.packed is not None})
     found = [1]
-    while _share(largest, target, 2 * found[-1]) and 2 * found[-1] * PART <= f.a.keys and found[-1] < MOST_PARTS:
+    while _worth_split(largest, target, 2 * found[-1]) and 2 * found[-1] * PART <= f.a.keys and found[-1] < MOST_PARTS:
         found.append(2 * found[-1])
     rounds = {n * limit(target, "sms") // largest.query_tiles for n in range(1, 5)} if len(found) > 1 else set()
     return tuple(sorted({*found, *(n for n in rounds if n * PART <= f.a.keys and n <= 2 * found[-1])}))
 
 
-def _share(p: AttentionTiling, target: Target, parts: int) -> bool:
+def _worth_split(p: AttentionTiling, target: Target, parts: int) -> bool:
     """Whether unsplit blocks leave multiprocessors idle, and ``parts`` times as many are at most four a
     multiprocessor."""
     sms, alone = limit(target, "sms"), p.query_tiles
@@ -168,7 +168,7 @@ def space(f: Form, target: Target, template: str, version: int) -> SearchSpace:
         rules.append(rule("warps have too few slots of the ring", lambda stages, groups: groups or stages < DEEP))
         rules.append(rule("warps have no product in flight", lambda groups, overlap: groups or not overlap))
     if "tail" in names:
-        rules += _walks(f, target, names)
+        rules += _wave_rules(f, target, names)
     sizes = tuple(n for n in names if n in ("warps", "tiles", "lanes", "rows", "groups", "pack"))
     if "pack" in names and f.tensor_cores:
         rules.append(Constraint(sizes, lambda v: _filled(plan(f, target, v)), "half of a block's rows hold no queries"))
@@ -183,14 +183,14 @@ def space(f: Form, target: Target, template: str, version: int) -> SearchSpace:
             rule("each part of the keys has only one block", lambda BK, KP: KP == 1 or f.a.keys // BK >= 2 * KP),
             Constraint(
                 (*sizes, "KP"),
-                lambda v: v["KP"] == 1 or _share(plan(f, target, v), target, int(v["KP"])),
+                lambda v: v["KP"] == 1 or _worth_split(plan(f, target, v), target, int(v["KP"])),
                 "there are blocks enough",
             ),
         ]
     return SearchSpace(template, version, tuple(knobs), tuple(rules))
 
 
-def _walks(f: Form, target: Target, names: tuple[str, ...]) -> list[Constraint]:
+def _wave_rules(f: Form, target: Target, names: tuple[str, ...]) -> list[Constraint]:
     """Constraints on ``persistent`` and ``tail``: several groups of one block a multiprocessor, and more tiles than
     multiprocessors."""
     parts = ("KP",) if "KP" in names else ()
@@ -263,9 +263,9 @@ def cycles(p: AttentionTiling, target: Target) -> float:
     warps = min(resident, math.ceil(here)) * p.warps
     # Every block of queries reads the keys and values of its heads again.
     again = p.block_k * (p.depth + p.width) * p.item / L2_BYTES
-    step = _grouped(p, target, warps, again, resident) if p.groups else _alone(p, warps, again, resident)
+    step = _group_cycles(p, target, warps, again, resident) if p.groups else _warp_cycles(p, warps, again, resident)
     # Where memory is the bottleneck, a little of the rest still shows.
-    step = max(step, _memory(p, target, here / math.ceil(here / resident))) + step / 20
+    step = max(step, _memory_cycles(p, target, here / math.ceil(here / resident))) + step / 20
     merge = MERGE + 2 * p.each * p.merged_rows * p.width * ITEM / (MERGED_BYTES * sms) if p.divided else 0
     ends = ENDS[p.groups] - (WALKED if p.persistent or (p.tail > 1 and p.depth > SHORT) else 0)
     return here * p.part_blocks * step + (rounds + parts) * ends / max(1, min(resident, here)) + merge
@@ -279,7 +279,7 @@ def _rounds(p: AttentionTiling, sms: int) -> tuple[float, int]:
     return p.blocks / sms if skips(p) and p.blocks > sms else ceildiv(p.blocks, sms), 0
 
 
-def _memory(p: AttentionTiling, target: Target, at_once: float) -> float:
+def _memory_cycles(p: AttentionTiling, target: Target, at_once: float) -> float:
     """Cycles to fetch a block of keys and values from memory: the time of its bytes and the latency of its copies.
 
     ``at_once``: number of blocks whose copies are in flight together.
@@ -294,7 +294,7 @@ def _memory(p: AttentionTiling, target: Target, at_once: float) -> float:
     return first * math.hypot(bytes_ / rate, way / at_once)
 
 
-def _alone(p: AttentionTiling, warps: int, again: float, resident: int) -> float:
+def _warp_cycles(p: AttentionTiling, warps: int, again: float, resident: int) -> float:
     """Cycles of a block of keys where warps multiply on their own. ``warps``: of a multiprocessor.
 
     ``again``: cycles to read the block from the L2 cache.
@@ -309,12 +309,12 @@ def _alone(p: AttentionTiling, warps: int, again: float, resident: int) -> float
         # FlashAttention-2's.
         together = math.hypot(products, reads, again) + scores * 10 / 128
     else:
-        together = math.hypot(_issued(p), again)
+        together = math.hypot(_issue_cycles(p), again)
     # Then a barrier, the latency from scores to weights, and copies that few stages issue too late.
     return together / min(1.0, warps / 8) + (200 + 150 / p.stages) / max(1, resident)
 
 
-def _issued(p: AttentionTiling) -> float:
+def _issue_cycles(p: AttentionTiling) -> float:
     """Cycles of a block of keys on CUDA cores: instructions of its warps, and waits for shared memory.
 
     The factors 1.3 and 0.5 were fitted to measured schedules of an H200.
@@ -327,7 +327,7 @@ def _issued(p: AttentionTiling) -> float:
     return p.warps * (1.3 * (multiplied + read + weights + loops) / 4 + 0.5 * 2.5 * read)
 
 
-def _grouped(p: AttentionTiling, target: Target, warps: int, again: float, resident: int) -> float:
+def _group_cycles(p: AttentionTiling, target: Target, warps: int, again: float, resident: int) -> float:
     """Cycles of a block of keys where warp groups multiply; how much resources slow each other down is an H200's."""
     groups = warps // WARPS
     rate, tiles = peak(target, "fp16_tensor_flops") / 2, p.block_q // p.unit_rows

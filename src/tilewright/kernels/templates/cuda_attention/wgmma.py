@@ -28,8 +28,8 @@ def maps(p: AttentionTiling) -> tuple[Parameter, ...]:
 
 BODY = """\
 const tw::u32 raw = tw::shared_address(smem), sq = (raw + $less) & ~${less}u, ring = sq + $q_bytes;
-$unless walks:// Barriers: of each group's queries: they have come;
-$if walks:// Barriers: of each group's queries: they have come, they are done with;
+$unless persistent:// Barriers: of each group's queries: they have come;
+$if persistent:// Barriers: of each group's queries: they have come, they are done with;
 // of each slot: keys have come, values have come, keys and values are done with.
 const tw::u32 queries = ring + $ring_bytes, bars = queries + $groups * $group_bars;
 $if ends:const tw::u32 cut = bars + $stages * $slot_bars;  // values have come that need zeros
@@ -37,7 +37,7 @@ $if turns:const tw::u32 may = bars + $stages * $slot_bars + $cuts_bytes;  // of 
 if (tid == 0) {
     for (int g = 0; g < $groups; g++) {
         tw::mbarrier_init(queries + $group_bars * g, 1);
-$if walks:        tw::mbarrier_init(queries + $group_bars * g + $barrier, $group_warps);
+$if persistent:        tw::mbarrier_init(queries + $group_bars * g + $barrier, $group_warps);
     }
 $if ends:    tw::mbarrier_init(cut, 1);
     for (int s = 0; s < $stages; s++) {
@@ -52,7 +52,7 @@ $if turns:    for (int g = 0; g < $groups; g++) tw::mbarrier_init(may + $barrier
 tw::sync();
 int slot = 0;
 tw::u32 turn = 0;  // parity of the ring's round
-$if walks:tw::u32 walked = 0;  // parity of the walk's steps
+$if persistent:tw::u32 walked = 0;  // parity of the walk's steps
 const auto turned = [&]() {
     slot = slot + 1 == $stages ? 0 : slot + 1;
     turn ^= slot == 0;
@@ -76,7 +76,7 @@ const int group = tw::shuffle(warp / $group_warps, 0);
 $if turns:tw::u32 mine = group == 0;  // parity: the first group has the first turn
 $computes"""
 
-WALK = """\
+TILE_LOOP = """\
 TW_KEEP_LOOP
 for (int number = (int)blockIdx.x; number < $blocks; number += (int)gridDim.x, walked ^= 1) {
     $place
@@ -87,7 +87,7 @@ ASKS = """\
 if (next($start) < $end) {
     for (int g = 0; g < $groups; g++) {
         const tw::u32 bar = queries + $group_bars * g;
-$if walks:        tw::mbarrier_wait(bar + $barrier, walked ^ 1);
+$if persistent:        tw::mbarrier_wait(bar + $barrier, walked ^ 1);
         tw::mbarrier_expect(bar, $q_group_bytes);
         $load_queries
     }
@@ -249,7 +249,7 @@ $if overlap:        tw::mbarrier_wait(bars + before * $slot_bars + $barrier, tur
         }
         pack();
     }
-$if walks:    release(queries + $group_bars * group + $barrier);
+$if persistent:    release(queries + $group_bars * group + $barrier);
     tw::mbarrier_wait(bars + slot * $slot_bars + $barrier, turn);
     hold_sums();
     hold_weights();
@@ -257,8 +257,8 @@ $if walks:    release(queries + $group_bars * group + $barrier);
     mix(slot);
     tw::wgmma_wait<0>();
     hold_sums();
-$if walks:    release(bars + slot * $slot_bars + 3 * $barrier);
-$if walks:    turned();
+$if persistent:    release(bars + slot * $slot_bars + 3 * $barrier);
+$if persistent:    turned();
 }
 $store"""
 
@@ -295,8 +295,8 @@ def body(p: AttentionTiling) -> Body:
         "more": more,
         "copier": f"warp == {p.warps}" if p.warp_copies else f"tid == {32 * p.warps}",
         "one": "if (lane == 0) " if p.warp_copies else "", "ends": p.f.v.limit is not None,
-        "walks": p.persistent, "overlap": p.overlap, "walked": "walked" if p.persistent else "0", "blocks": p.blocks,
-        "group_bars": p.memory.size("queries") // p.groups,
+        "persistent": p.persistent, "overlap": p.overlap, "walked": "walked" if p.persistent else "0",
+        "blocks": p.blocks, "group_bars": p.memory.size("queries") // p.groups,
         "q_group_bytes": p.bytes("q") // p.groups, "asker": 32 * p.warps + 32,
         "start": p.start, "end": p.end,
         "block_k": p.block_k, "key_steps": p.block_k // DEPTH, "steps": p.steps, "tiles": p.tiles,
@@ -312,16 +312,16 @@ def body(p: AttentionTiling) -> Body:
     steps = {"asks": ASKS, "copies": COPIES, "computes": COMPUTES}
     parts = {name: substituted(text, mapping) for name, text in steps.items()}
     if p.persistent:
-        parts = {name: _walk(p, lines, used[name]) for name, lines in parts.items()}
+        parts = {name: _persistent_loop(p, lines, used[name]) for name, lines in parts.items()}
     every = set[str]().union(*used.values())
     following = [] if p.persistent else next_block(p, every)
     return substituted(BODY, {**mapping, "place": following, **parts}), every
 
 
-def _walk(p: AttentionTiling, body: list[str], used: set[str]) -> list[str]:
+def _persistent_loop(p: AttentionTiling, body: list[str], used: set[str]) -> list[str]:
     """A persistent loop over tiles of queries; ``body`` computes each."""
     following = next_block(p, used)
-    return substituted(WALK, {"blocks": p.blocks, "place": [*place(p, used, "number"), *following], "body": body})
+    return substituted(TILE_LOOP, {"blocks": p.blocks, "place": [*place(p, used, "number"), *following], "body": body})
 
 
 def _load(p: AttentionTiling, name: str, to: str, first: str, used: set[str]) -> list[str]:
