@@ -268,14 +268,14 @@ class WgmmaTiling:
         return fold(self.p.c, self.mi, self.bn, self.edges, in_shared=True)
 
     @property
-    def neighbours(self) -> int:
+    def adjacent(self) -> int:
         """Number of adjacent results along n that a thread stores at once from registers."""
         return FOUR if by_fours(self.p, self.bn) and not (self.split_k or self.tail) else PAIR
 
     @cached_property
     def results(self) -> tuple[str, Function]:
         """Text of the device functions for scales and the epilogue, and the function that stores adjacent results."""
-        return results(self.p.c, self.neighbours, self.edges, self.split_k, self.fold)
+        return results(self.p.c, self.adjacent, self.edges, self.split_k, self.fold)
 
     @property
     def parts(self) -> int:

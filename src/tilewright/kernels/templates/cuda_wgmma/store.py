@@ -112,7 +112,7 @@ def store(p: WgmmaTiling) -> list[str]:
     batch = "batch" if p.p.batch > 1 else "0"
     first = p.row("i")
     if p.box is None:
-        fours = p.neighbours == FOUR
+        fours = p.adjacent == FOUR
         call = p.results[1].call(
             v="v", batch=batch, m=sorting.row(p.p.c, f"{first} + warp * 16 + h * 8 + lane / 4"),
             n="n0 + (j + odd) * 8 + lane % 4 / 2 * 4" if fours else "n0 + j * 8 + lane % 4 * 2",
