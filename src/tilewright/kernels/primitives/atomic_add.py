@@ -70,7 +70,7 @@ def _words(x: Array) -> Array:
 
 PRIMITIVE = Primitive(
     "atomic_add",
-    "addition to a float or 32-bit integer in global or shared memory; gives the value before",
+    "addition to a float or 32-bit integer in global or shared memory; returns the previous value",
     80,
     _PTX,
     _EMULATED,

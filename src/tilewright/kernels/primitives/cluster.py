@@ -167,7 +167,7 @@ def _read(x: Array) -> Array:
 PRIMITIVES = (
     Primitive(
         "cluster",
-        "blocks that run together: which of them this is, and a barrier of all their threads, in two halves",
+        "a block's rank in its cluster, and a barrier of the cluster's threads with separate arrive and wait",
         90,
         _BARRIER_PTX,
         _BARRIER_EMULATED,
@@ -181,7 +181,7 @@ PRIMITIVES = (
     ),
     Primitive(
         "mbarrier_cluster",
-        "addresses in the shared memory of another block of the cluster, and arrivals at its barriers",
+        "addresses in the shared memory of another block of the cluster, and arrivals at its mbarriers",
         90,
         _ARRIVAL_PTX,
         _ARRIVAL_EMULATED,
@@ -194,7 +194,7 @@ PRIMITIVES = (
     ),
     Primitive(
         "cluster_shared",
-        "loads from the shared memory of another block of the cluster, and a barrier that shows what was written there",
+        "loads from the shared memory of another block of the cluster, and the release half of the cluster's barrier",
         90,
         _SHARED_PTX,
         _SHARED_EMULATED,

@@ -202,7 +202,7 @@ def _expected(x: Array) -> Array:
 
 _ROUND_TF32 = Primitive(
     "round_tf32",
-    "a float rounded to 10 mantissa bits, to nearest, ties away from zero, or cut to them, as Tensor Cores do",
+    "a float rounded to 10 mantissa bits (to nearest, ties away from zero), or truncated as in Tensor Cores",
     80,
     _ROUND_TF32_PTX,
     _ROUND_TF32_EMULATED,

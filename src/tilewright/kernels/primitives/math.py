@@ -66,7 +66,7 @@ TOLERANCE = 2.0**-22 + 2.0**-24
 
 _EXP2_APPROX = Primitive(
     "exp2_approx",
-    "2 and e to the power of a float, to 22 bits and what the argument's rounding adds; what is denormal is zero",
+    "2^x and e^x to 22 bits, plus the error of the argument's rounding; denormals are zero",
     80,
     _PTX + _EXP2_APPROX_EXP,
     _EMULATED + _EXP2_APPROX_EXP,

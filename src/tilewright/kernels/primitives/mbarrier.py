@@ -110,7 +110,7 @@ def _ring(slots: int, handed: str, seed: int, every: int) -> Conformance:
 PRIMITIVES = (
     Primitive(
         "mbarrier",
-        "barriers in shared memory: their phases end when threads have arrived and announced bytes have come",
+        "mbarriers: a phase ends when the threads and the announced bytes have arrived",
         90,
         _PTX,
         _EMULATED,
@@ -119,7 +119,7 @@ PRIMITIVES = (
     ),
     Primitive(
         "mbarrier_copied",
-        "arrivals at barriers in shared memory when the thread's copies of 4 to 16 bytes have come",
+        "arrivals at mbarriers when the thread's cp.async copies have completed",
         90,
         _COPIED_PTX,
         _COPIED_EMULATED,

@@ -181,7 +181,7 @@ _BODY = """
 
 _GRID = Primitive(
     "grid",
-    "the end of the launches before this one, and leave for the next one to begin",
+    "programmatic dependent launch: waits for the previous launches, and lets the next launch begin",
     80,
     _GRID_PTX,
     _GRID_EMULATED,

@@ -90,7 +90,7 @@ _LANE = np.arange(32)
 
 _SHUFFLE = Primitive(
     "shuffle",
-    "values of other lanes: of the lane with some bits flipped, of one further up, of any",
+    "warp shuffles of 32-bit values (xor, down, any lane), and a warp vote",
     80,
     _SHUFFLE_PTX,
     _SHUFFLE_EMULATED,
@@ -171,7 +171,7 @@ def _narrow(x: Array) -> Array:
 
 _EXCHANGE = Primitive(
     "exchange",
-    "a 32-bit or 64-bit value of the lane with some bits of its number flipped",
+    "xor shuffle of a 32-bit or 64-bit value",
     80,
     _EXCHANGE_PTX,
     _EXCHANGE_EMULATED,

@@ -69,7 +69,7 @@ def _some(x: Array) -> Array:
 
 _SYNC = Primitive(
     "sync",
-    "barriers of a block, of some of its warps, and of one; memory written before is seen after",
+    "barriers of a block, of some of its warps and of one warp, which also order accesses to memory",
     80,
     _SYNC_PTX,
     _SYNC_EMULATED,
@@ -108,7 +108,7 @@ _BODY = """
 
 _THREADFENCE = Primitive(
     "threadfence",
-    "what this thread wrote to global memory before is seen before what it writes after",
+    "fence: a thread's earlier writes to global memory are visible before its later writes",
     80,
     _THREADFENCE_PTX,
     _THREADFENCE_EMULATED,

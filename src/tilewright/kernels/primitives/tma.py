@@ -231,7 +231,7 @@ def _of_batches(name: str, rank: int) -> Conformance:
 
 PRIMITIVE = Primitive(
     "tma",
-    "copies of boxes of a tensor to and from shared memory, by the copy engine; what lies outside is zero, or left out",
+    "TMA copies of boxes of a tensor to and from shared memory; elements out of bounds are zero, or not written",
     90,
     _PTX,
     _EMULATED,

@@ -90,7 +90,7 @@ _APART = Walk((-2, 0), (-1, -2), (2, 3))
 
 PRIMITIVE = Primitive(
     "tma_im2col",
-    "copies of the pixels of images that a window meets to shared memory, of one block or several of a cluster",
+    "TMA copies in im2col mode to the shared memory of one block or several blocks of a cluster",
     90,
     "".join(load_ptx(name, rank, multicast=several, im2col=True) for name, rank, several in _KINDS) + "\n",
     "".join(load_emulated(name, rank, multicast=several, im2col=True) for name, rank, several in _KINDS) + "\n",

@@ -68,7 +68,7 @@ def _case(name: str, rank: int, more: str, count: int) -> Conformance:
 
 PRIMITIVE = Primitive(
     "tma_multicast",
-    "copies of boxes of a tensor to the shared memory of several blocks of a cluster at once",
+    "TMA multicast: copies of boxes of a tensor to the shared memory of several blocks of a cluster",
     90,
     "".join(load_ptx("tma_multicast", rank, multicast=True) for rank in LOADED) + "\n",
     "".join(load_emulated("tma_multicast", rank, multicast=True) for rank in LOADED) + "\n",

@@ -368,7 +368,7 @@ _SETMAXNREG_BODY = """
 
 _SETMAXNREG = Primitive(
     "setmaxnreg",
-    "registers that the threads of a warp group may use, fewer or more than at the launch",
+    "changes the register limit of a warp group's threads",
     90,
     _SETMAXNREG_PTX,
     _SETMAXNREG_EMULATED,

@@ -1,8 +1,8 @@
 """Search space of an elementwise program.
 
 ``threads``: threads of a block. ``vector``: adjacent outputs that a thread computes together. ``each``: groups of
-``vector`` outputs of a thread. ``tile``: extent of tiles that are transposed in shared memory (0: reads are not
-contiguous). ``read``: elements of one read of a tile.
+``vector`` outputs of a thread. ``tile``: extent of tiles that are transposed in shared memory (0: no tiles, so that
+transposed reads are strided). ``read``: elements of one read of a tile.
 """
 
 from __future__ import annotations

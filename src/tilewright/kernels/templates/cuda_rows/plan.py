@@ -286,7 +286,8 @@ class RowTiling:
 
     @property
     def slots(self) -> int:
-        """Number of partial results of one reduction in shared memory; 0 where threads of a row merge by shuffles."""
+        """Number of partial results of one reduction in shared memory; 0 where shuffles merge a row's threads, or a row
+        has one."""
         if self.order == "rows":
             return self.threads if self.lanes > 1 else 0
         return self.threads // WARP if self.lanes > WARP else 0

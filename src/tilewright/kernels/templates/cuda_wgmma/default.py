@@ -64,7 +64,7 @@ STEP_CYCLES = 20.0
 FILL = 1.1e-6
 """Seconds until a block's first tile has arrived."""
 WAYS = ((2, False), (1, False), (3, False), (2, True))
-"""Number of warp groups that multiply, and whether they run as ping-pong."""
+"""Number of warp groups that multiply, and whether they multiply in ping-pong."""
 LAUNCH = 2.7e-6
 """Seconds that a further launch adds."""
 STORED_PER_CYCLE = 28.0

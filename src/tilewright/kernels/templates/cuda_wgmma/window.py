@@ -61,7 +61,7 @@ class Window:
         return tensor_map(("tensor", tensor), tile.item, self.sizes, tuple(strides), box, LINE, self.walk)
 
     def ragged(self, item: int) -> bool:
-        """Whether a pixel's bytes are not a multiple of 16, the granularity of TMA."""
+        """Whether a pixel's size is not a multiple of 16 bytes, the granularity of TMA."""
         return self.sizes[0] * item % CHUNK != 0
 
     def begin(self, origin: str, tile: Tile, readers: Readers) -> list[str]:
