@@ -1,7 +1,7 @@
 """Tilewright: generates, checks, measures and serves fast tensor kernels.
 
-``te``: the language of operators; ``operator``: the decorator that names one; ``tune``: search for
-the fastest kernel; ``Library``: run what was found. Each is imported when it is first used.
+``te``: the language of operators; ``operator``: the decorator that names an operator; ``tune``: searches for the
+fastest kernel; ``Library``: calls the tuned kernels. Each name is imported on its first use.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""What is computed once: properties, fields that are given as functions, and arguments of ``functools.lru_cache`` that
-are told apart by their text."""
+"""Caches: computed properties, deferred fields, a least-recently-used cache, and cache keys by text."""
 
 from __future__ import annotations
 
@@ -12,9 +11,10 @@ T = TypeVar("T")
 
 
 class cached_property(Generic[T]):
-    """``functools.cached_property`` without a lock, which Python 3.11's holds and a fork would leave held in the child.
+    """``functools.cached_property`` without a lock: Python 3.11's version holds one, which a fork leaves held in the
+    child.
 
-    Two threads may compute the same value; the values are pure, so it does not matter whose stays.
+    Two threads may compute the same value; values are pure, so either result may stay.
     """
 
     def __init__(self, compute: Callable[[Any], T]) -> None:
@@ -36,7 +36,7 @@ class cached_property(Generic[T]):
 
 
 class Deferred(Generic[T]):
-    """A field of a dataclass that may be given as a function, which is called when the field is first read."""
+    """A dataclass field that may be set to a function; the first read calls the function and keeps its result."""
 
     def __init__(self, default: T) -> None:
         self.default = default
@@ -57,9 +57,9 @@ class Deferred(Generic[T]):
 
 
 class Recent(Generic[T]):
-    """Cache of at most ``most`` values by key, which drops the least recently used one.
+    """Cache of at most ``most`` values by key, which drops the least recently used value.
 
-    Threads that share it take turns by a lock of their own.
+    Not thread-safe: threads that share a cache must hold a lock.
     """
 
     def __init__(self, most: int) -> None:
@@ -67,7 +67,7 @@ class Recent(Generic[T]):
         self._kept: OrderedDict[Hashable, T] = OrderedDict()
 
     def get(self, key: Hashable, make: Callable[..., T], *args: Any) -> T:
-        """The value of ``key``; where there is none, ``make(*args)``, which is kept."""
+        """Returns the value of ``key``; if there is none, computes and keeps ``make(*args)``."""
         if key not in self._kept:
             self._kept[key] = make(*args)
             if len(self._kept) > self.most:
@@ -81,7 +81,7 @@ class Recent(Generic[T]):
 
 @dataclass(frozen=True)
 class ByText(Generic[T]):
-    """A value of numbers, texts, tuples and dictionaries that equals those of its text: 1, 1.0 and True differ."""
+    """A value wrapped for ``functools.lru_cache``, compared by its ``repr``: so 1, 1.0 and True differ."""
 
     value: T = field(compare=False)
     text: str = field(init=False)

@@ -7,11 +7,11 @@ from typing import Self
 
 
 class Closing:
-    """A context manager whose end is :meth:`close`."""
+    """A context manager that calls :meth:`close` on exit."""
 
     @abstractmethod
     def close(self) -> None:
-        """Release what it holds."""
+        """Release the resources that the object holds."""
 
     def __enter__(self) -> Self:
         return self

@@ -1,6 +1,6 @@
-"""The nouns of Tilewright: small frozen values that every layer shares. Read this first.
+"""The data types of Tilewright: small frozen values that every layer shares. Read this module first.
 
-One trial, in these words::
+One trial, in terms of these types::
 
     Operator + sizes, dtypes, attributes            -> Workload
     Workload + Target                               -> Task
@@ -11,9 +11,8 @@ One trial, in these words::
     Runner.run(artifacts)                           -> Measurements or Failures
     Database.add_trials                             -> TrialRecords
 
-Every noun has a canonical ``key`` and a JSON round trip (``to_json`` / ``from_json``).
-This module, ``launch`` (how an artifact is called), ``extent``, ``serialization``, ``errors`` and ``caching`` import
-only the standard library.
+Every type has a canonical ``key`` and a JSON round trip (``to_json`` / ``from_json``). This module, ``launch`` (how an
+artifact is called), ``extent``, ``serialization``, ``errors`` and ``caching`` import only the standard library.
 """
 
 from __future__ import annotations
@@ -47,16 +46,19 @@ __all__ = [
 ]  # fmt: skip
 
 IMPLICIT = ("dtype", "constant")
-"""Attributes of every operator, declared or not."""
+"""Attributes that every operator accepts without declaring them."""
 
 EXACT = "exact"
-"""Precision of workloads whose sums are the program's own, in any order: no other way of computing them will do."""
+"""Precision of workloads whose kernels must compute the program's own sums, in any order of summation.
+
+No algorithm that replaces these sums by other arithmetic (Winograd, split TF32 products) is allowed.
+"""
 PARTS = "tf32x3"
-"""Precision of workloads that multiply float32 as parts of TF32, whose sums are to be as exact as float32's."""
+"""Precision of workloads that split each float32 operand into TF32 terms, for products as accurate as float32's."""
 
 
 class FailureKind(enum.StrEnum):
-    """Why a trial has no time. An error is a value with a kind, never a sentinel time."""
+    """Reason why a trial has no time. A failure is a value with a kind, never a sentinel time."""
 
     COMPILE = "compile"
     RESOURCES = "resources"
@@ -73,12 +75,12 @@ class FailureKind(enum.StrEnum):
 
 
 def canonical_json(value: Any) -> str:
-    """The one textual form of a JSON value: sorted keys, no spaces, ASCII."""
+    """Canonical text of a JSON value: sorted keys, no spaces, ASCII."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
 def digest(value: Any) -> str:
-    """SHA-256, in hex, of a JSON value's canonical form."""
+    """SHA-256, in hex, of a JSON value's canonical text."""
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
 
 
@@ -89,8 +91,8 @@ def digest(value: Any) -> str:
 class TensorSpec(JsonList, sparse=("constant",)):
     """Name, shape (elements per axis; ``()`` is a scalar) and dtype of an argument.
 
-    An axis may be an ``Extent``: as long as a call says. ``constant``: given once, before the first
-    call, so that kernels may rearrange it (weights).
+    An axis of symbolic size is an ``Extent``. ``constant``: the tensor is given once, before the first call, so that
+    kernels may rearrange it (weights).
     """
 
     name: str
@@ -99,20 +101,20 @@ class TensorSpec(JsonList, sparse=("constant",)):
     constant: bool = False
 
     def at(self, sizes: Sizes) -> TensorSpec:
-        """The tensor for sizes of its ranges."""
+        """Returns the spec with a number for each symbolic size of the shape."""
         return replace(self, shape=shape_at(self.shape, sizes))
 
 
 @dataclass(frozen=True)
 class Workload(Json, sparse=("more",)):
-    """One computation with fixed sizes, dtypes and attributes.
+    """One computation with its sizes, dtypes and attributes.
 
-    Identity is the normalised ``program`` (canonical JSON of the tensor expression, extents and
-    dtypes included) and ``precision`` (``ieee``, ``tf32``, :data:`PARTS` or :data:`EXACT`); never the operator's name,
-    so that an edited user file is another workload. ``params`` holds every parameter, defaults filled
-    in; ``defaults`` the parameters that have a default, so that a look-up may leave them out. Sizes may be
-    ranges, ``1..4096``: ``ranges``; ``flops`` then are those of the greatest. ``output`` is the first of the
-    ``outputs``, ``more`` those after it.
+    Identity is the normalised ``program`` (canonical JSON of the tensor expression, extents and dtypes included) and
+    ``precision`` (``ieee``, ``tf32``, :data:`PARTS` or :data:`EXACT`). The operator's name is no part of the identity:
+    an edited user file is another workload. ``params`` holds every parameter, defaults filled in. ``defaults`` holds
+    the parameters that have a default, so that a look-up may leave them out. Symbolic sizes (``1..4096``) are listed in
+    ``ranges``; ``flops`` then counts the operations at their upper bounds. ``output`` is the first of the ``outputs``,
+    ``more`` the rest.
     """
 
     op: str
@@ -131,18 +133,20 @@ class Workload(Json, sparse=("more",)):
 
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:
-        """What it computes, in the order in which calls return it."""
+        """Specs of all outputs, in the order in which calls return them."""
         return (self.output, *self.more)
 
     @cached_property
     def ranges(self) -> Mapping[str, Extent]:
-        """Sizes that each call chooses, by name."""
+        """Symbolic sizes of the workload, by name."""
         return open_sizes(n for t in (*self.inputs, *self.outputs) for n in t.shape)
 
     @property
     def label(self) -> str:
-        """Short human name: the operator and the parameters that differ from their defaults; ranges of a program alone
-        behind them."""
+        """Short name for a person: the operator and the parameters that differ from their defaults.
+
+        Symbolic sizes that no parameter shows come last.
+        """
         plain = dict(self.defaults)
         shown = [f"{k}={v}" for k, v in self.params if k not in plain or plain[k] != v]
         ranges = [] if ".." in " ".join(shown) else [repr(e) for e in self.ranges.values()]
@@ -153,9 +157,9 @@ class Workload(Json, sparse=("more",)):
 class Target(Json, sparse=("limits",)):
     """What code is generated for: an instruction set and, on a CPU, a number of threads.
 
-    ``isa`` names the features whose compiler flags are used (sorted); ``vector_bytes`` and
-    ``registers`` describe the vector unit (on a GPU: the widest access of a thread, and its
-    registers). Cache sizes (bytes; per core, the last level shared) and ``limits`` (of a GPU; names in
+    ``isa``: sorted names of the features whose compiler flags are used. ``vector_bytes`` and ``registers`` describe the
+    vector unit; on a GPU, the widest access of a thread and its number of registers. Cache sizes are in bytes per core,
+    the last level's in bytes of the shared cache. Cache sizes and ``limits`` (of a GPU; names in
     ``backends/cuda/archs.py``) steer schedules but are no part of the identity.
     """
 
@@ -188,11 +192,11 @@ class Target(Json, sparse=("limits",)):
 
 @dataclass(frozen=True)
 class Task(Json, sparse=("constants_passed",)):
-    """What a tuning run optimises: one workload on one target.
+    """The unit that a tuning run optimises: one workload on one target.
 
-    ``constants_passed``: bytes of constant inputs that a run of the program reads, of which the workload is a part.
-    They pass through the caches between two calls of its kernel, which is timed accordingly. 0: not known. It is no
-    part of the identity.
+    ``constants_passed``: bytes of constant inputs that one run of the whole program reads; the workload is a part of
+    that program. These bytes pass through the caches between two calls of the kernel, so timing rotates copies of the
+    constants. 0: not known. The field is no part of the identity.
     """
 
     workload: Workload
@@ -209,10 +213,10 @@ class Task(Json, sparse=("constants_passed",)):
 
 @dataclass(frozen=True)
 class Schedule(Json):
-    """A short, immutable, replayable list of decisions, with the template that reads them.
+    """An immutable, replayable list of decisions, and the template that interprets them.
 
-    ``structure`` names the binary; ``launch`` is passed to it as arguments when it is called, so
-    schedules that share a structure share one compiled kernel.
+    ``structure`` determines the binary; ``launch`` is passed to the binary as arguments of each call. Schedules with
+    equal ``structure`` share one compiled kernel.
     """
 
     template: str
@@ -230,13 +234,14 @@ class Schedule(Json):
 
     @cached_property
     def values(self) -> Mapping[str, Value]:
-        """Every decision by name, both halves."""
+        """All decisions by name, of ``structure`` and ``launch``."""
         return dict(self.structure + self.launch)
 
     def at(self, sizes: Sizes | Extent, size: int | None = None) -> Schedule:
-        """The schedule as its kernel is called for sizes of ranges, by name, or for the ``size`` of the only range.
+        """Returns the schedule with launch arguments for the given symbolic sizes.
 
-        A stored one names where it was found.
+        ``sizes`` maps names to sizes; a workload with one symbolic size may pass its ``Extent`` and the ``size``. A
+        stored schedule keeps the sizes at which it was found.
         """
         if isinstance(sizes, Extent):
             sizes = {sizes.name: int(size or 0)}
@@ -246,7 +251,7 @@ class Schedule(Json):
 
 @dataclass(frozen=True)
 class Candidate:
-    """A schedule of a task: what the builder builds."""
+    """A schedule of a task, as the builder takes it."""
 
     task: Task
     schedule: Schedule
@@ -257,21 +262,21 @@ class Candidate:
 
     @cached_property
     def binary_key(self) -> str:
-        """Shared by the candidates that one compiled kernel serves."""
+        """Key of the compiled kernel. Candidates that differ only in launch arguments share it."""
         return digest([self.task.key, self.schedule.structure_key])
 
     @property
     def symbol(self) -> str:
-        """The kernel's function name: unique per binary, so that many fit in one library."""
+        """Function name of the kernel: unique per binary, so that one library can hold many kernels."""
         return f"tw_{self.binary_key[:20]}"
 
 
 @dataclass(frozen=True)
 class Artifact(Json):
-    """A compiled kernel: a shared library on disk, named by its content, and how to call it.
+    """A compiled kernel: a shared library on disk, named by its content, and its launch program.
 
-    ``sha256`` is the hash of the library's bytes. One library may hold several kernels (compile
-    batching): ``program`` says which symbols are this candidate's.
+    ``sha256`` is the hash of the library's bytes. One library may hold several kernels (compile batching): ``program``
+    names the symbols of this candidate.
     """
 
     path: str
@@ -291,7 +296,7 @@ class Artifact(Json):
 
 @dataclass(frozen=True)
 class Failure:
-    """A trial without a time: its kind and one line for a person."""
+    """A trial without a time: the kind of failure and one line for a person."""
 
     kind: FailureKind
     message: str
@@ -306,13 +311,13 @@ class Failure:
 
 @dataclass(frozen=True)
 class Measurement(Json):
-    """A checked and timed trial.
+    """Outcome of a trial that was checked and timed.
 
-    ``seconds``: median time of one call. ``spread``: relative interquartile range of the samples.
-    ``ratio``: median of paired time ratios to the reference kernel of that batch (below 1 is
-    faster); ``None`` for the first kernel of a run. ``dropped``: timing stopped early because the
-    kernel was clearly slower. ``cache_state``: ``warm``, ``cold``, or ``network`` (constants as other calls of their
-    program leave them), never compared across.
+    ``seconds``: median time of one call. ``spread``: relative interquartile range of the samples. ``ratio``: median of
+    paired time ratios to the reference kernel of the batch, below 1 where this kernel is faster; ``None`` for the first
+    kernel of a run. ``dropped``: timing stopped early because the kernel was clearly slower. ``cache_state``: ``warm``,
+    ``cold``, or ``network`` (constants are as cold as other calls of their program leave them). Times of different
+    cache states are never compared.
     """
 
     seconds: float
@@ -335,9 +340,9 @@ def outcome_from_json(data: Mapping[str, Any]) -> Outcome:
 
 @dataclass(frozen=True)
 class Proposal:
-    """A schedule to try, what the cost model expects of it, and who proposed it.
+    """A schedule to try, with its predicted score and the name of its proposer.
 
-    ``prediction`` is a score, higher is better, comparable within a run; ``None`` without a model.
+    ``prediction``: higher is better, comparable within a run; ``None`` without a model.
     """
 
     schedule: Schedule
@@ -347,7 +352,7 @@ class Proposal:
 
 @dataclass(frozen=True)
 class TrialRecord:
-    """One trial as it is stored: number within the run, proposal, outcome, build time (seconds)."""
+    """One trial as stored: its number within the run, proposal, outcome and build time in seconds."""
 
     number: int
     proposal: Proposal
@@ -387,14 +392,14 @@ class TrialRecord:
 
 
 def fastest(records: Iterable[TrialRecord]) -> TrialRecord | None:
-    """The trial with the least time, the first of equal ones; ``None`` where none succeeded."""
+    """The trial with the least time, the first of equally fast ones; ``None`` if no trial succeeded."""
     timed = [r for r in records if r.seconds is not None]
     return min(timed, key=lambda r: (r.seconds, r.number), default=None)
 
 
 @dataclass(frozen=True)
 class Device:
-    """A thing that runs kernels: ``cpu:0-1`` and what is known of it.
+    """A processor or GPU that runs kernels: its name (``cpu:0-1``), model and facts.
 
     ``model`` is the hardware's own name; a best kernel belongs to a model, not to a host.
     """

@@ -1,7 +1,7 @@
-"""Element types: one record each, which every layer asks.
+"""Element types: one record for each, which every layer consults.
 
-:data:`DTYPES` holds them by name. A new element type is a record here and, where it has a C++ type of its own,
-conversions to and from its values: ``kernels/codegen/headers/`` for CPUs, ``kernels/primitives/convert.py`` for GPUs.
+:data:`DTYPES` holds the records by name. A new element type is a record here. If it has a C++ type of its own, it also
+needs conversions: ``kernels/codegen/headers/`` for CPUs, ``kernels/primitives/convert.py`` for GPUs.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ Kind = Literal["float", "int", "uint", "bool"]
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far two correct results of an element type may lie apart, as a share of the largest magnitude.
+    """Largest accepted differences between two correct results of an element type, relative to the largest magnitude.
 
-    ``operator``: of one small operator; ``kernel``: of a tuned kernel, whatever its size; ``model``: of a network.
+    ``operator``: for one small operator; ``kernel``: for a tuned kernel of any size; ``model``: for a network.
     """
 
     operator: float
@@ -30,14 +30,14 @@ class Agreement:
 class DType:
     """An element type.
 
-    ``bits`` are those of an element in memory. ``cpu`` and ``gpu`` are its C++ types there; OpenCL C is made of the
-    C++ for GPUs; a type without ``gpu`` reaches a GPU as its bits alone. ``computed`` is the element type of
-    arithmetic on values, ``accumulated`` that of sums of products. Of reals, ``digits`` counts significant bits (the
-    implicit one included) and ``exponent`` bits of the exponent; without ``infinities``, the largest exponent has
-    finite values too. ``storage`` is the NumPy dtype whose arrays hold the bit patterns of a type that NumPy lacks.
-    A packed type, of less than 8 bits, has no C++ types: programs read its bytes as ``storage``, which has its sign.
-    ``matrix`` ends the names of the matrix instructions that multiply the type (``mma_<matrix>``), float32 rounded to
-    TF32. ``spellings`` are names in C and C++ of an element in kernels that users write.
+    ``bits``: size of an element in memory. ``cpu`` and ``gpu``: its C++ types. OpenCL C derives from the GPU's C++; a
+    type without ``gpu`` reaches a GPU as bit patterns only. ``computed``: element type of arithmetic on values.
+    ``accumulated``: element type of sums of products. For reals, ``digits`` counts significant bits (the implicit one
+    included) and ``exponent`` counts exponent bits; without ``infinities``, the largest exponent has finite values too.
+    ``storage``: the NumPy dtype whose arrays hold the bit patterns of a type that NumPy lacks. A packed type, of less
+    than 8 bits, has no C++ types: programs read its bytes as ``storage``, which has the packed type's sign. ``matrix``:
+    suffix of the matrix instructions that multiply the type (``mma_<matrix>``); for float32 they round to TF32.
+    ``spellings``: names of the type in C and C++ kernels that users write.
     """
 
     name: str
@@ -66,31 +66,34 @@ class DType:
 
     @property
     def numpy(self) -> np.dtype[Any]:
-        """The NumPy dtype of arrays: that of bit patterns, where NumPy lacks the type."""
+        """The NumPy dtype of arrays; for a type that NumPy lacks, the dtype of its bit patterns."""
         return np.dtype(self.storage or self.name)
 
     @property
     def per_byte(self) -> int:
-        """Elements of a byte in memory: several of a packed type, of which only inputs are, along their last axis."""
+        """Number of elements in a byte of memory: above 1 for packed types only.
+
+        Only inputs may have a packed type; elements are packed along the last axis.
+        """
         return 8 // self.bits if self.bits < 8 else 1
 
     @property
     def c(self) -> str:
-        """Type of an element in C89: an unsigned whole number of its bits, for what that lacks and for conditions."""
+        """C89 type of an element; conditions and types that C89 lacks are unsigned integers of equal size."""
         if self.kind == "bool" or "::" in self.cpu:
             return "unsigned char" if self.bits == 8 else "unsigned short"
         return self.cpu
 
     @property
     def stored_only(self) -> bool:
-        """Whether values are computed in another type."""
+        """Whether arithmetic on the type's values uses another type."""
         return self.computed != self.name
 
     # -- whole numbers
 
     @property
     def limits(self) -> tuple[int, int]:
-        """Smallest and largest value of a type of whole numbers or conditions."""
+        """Smallest and largest value of an integer type or of bool."""
         if self.kind == "bool":
             return 0, 1
         return (0, (1 << self.bits) - 1) if self.kind == "uint" else (-(1 << self.bits - 1), (1 << self.bits - 1) - 1)
@@ -109,7 +112,7 @@ class DType:
 
     @property
     def half_step(self) -> float:
-        """Half the distance between the smallest values of a real type, 0.0 where float64 cannot hold it."""
+        """Half the distance between the smallest values of a real type, 0.0 where float64 cannot represent it."""
         return 2.0 ** (self.least_exponent - self.digits)
 
     @property
@@ -120,7 +123,7 @@ class DType:
 
     @property
     def finite_codes(self) -> int:
-        """Number of bit patterns of the finite values of a real type that are not negative."""
+        """Number of bit patterns of a real type's finite values, negative values excluded."""
         most = 1 << self.bits - 1
         return most - (1 << self.digits - 1) if self.infinities else most - 1
 
@@ -128,12 +131,12 @@ class DType:
 
     @property
     def matrix_unit(self) -> str:
-        """The matrix unit of a GPU that multiplies elements of this size, as bounds of kernels name it."""
+        """Name, as in the bounds of kernels, of the GPU's matrix unit that multiplies elements of this size."""
         return _UNITS[self.bytes][0]
 
     @property
     def matrix_peak(self) -> str:
-        """The target's limit that is that unit's dense peak: 8-bit reals are as fast as whole numbers."""
+        """Name of the target's limit that holds the matrix unit's dense peak. 8-bit reals are as fast as int8."""
         return _UNITS[self.bytes][1]
 
 
@@ -141,7 +144,7 @@ _UNITS = {
     1: ("int8", "int8_tensor_ops"), 2: ("fp16", "fp16_tensor_flops"), 4: ("tf32", "tf32_tensor_flops"),
     8: ("fp64_tensor", "fp64_tensor_flops"),
 }  # fmt: skip
-"""By bytes of an operand's element."""
+"""Matrix unit and the target's limit of its peak, by bytes of an operand's element."""
 
 _HALF = ("unsigned short", "uint16_t", "short")
 _BYTE = ("unsigned char", "uint8_t")
@@ -189,16 +192,17 @@ DTYPES = {
 """The element types of tensors, by name."""
 
 POSITION = DType("index", "int", 64, "long", "long long")
-"""What positions are computed in; no tensor holds them."""
+"""Type of index arithmetic; no tensor has it."""
 
 VALUES = {d.name: d for d in (*DTYPES.values(), POSITION) if d.per_byte == 1}
-"""The records of all types that values have, by name: of a packed type, elements are read as its computed type."""
+"""The records of all types that values in a program may have, by name. Elements of packed types are read as
+``computed``."""
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
-    """The NumPy dtype of arrays of an element type, which may be one that NumPy alone has."""
+    """The NumPy dtype of an element type's arrays; names that only NumPy knows are accepted too."""
     return DTYPES[name].numpy if name in DTYPES else np.dtype(name)
 
 
 C_BYTES = {ctype: d.bytes for d in DTYPES.values() for ctype in (d.cpu, d.gpu) if ctype}
-"""Bytes of the C types of elements."""
+"""Bytes of each C type of an element."""

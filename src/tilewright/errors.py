@@ -1,4 +1,4 @@
-"""Errors that a user can cause or mend."""
+"""Errors that a user can cause or fix."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import Any
 
 
 class TilewrightError(Exception):
-    """Base of the errors that a caller can mend: a message, and a hint on what to do.
+    """Base of the errors that a caller can fix: a message, and a hint that says what to do.
 
-    ``kind`` is a short stable word for scripts; ``exit_code`` is what the CLI exits with.
+    ``kind``: a short stable word for scripts. ``exit_code``: exit status of the CLI.
     """
 
     kind = "error"
@@ -28,7 +28,7 @@ class TilewrightError(Exception):
 
     @property
     def mend(self) -> str:
-        """The earlier name of ``hint``."""
+        """Former name of ``hint``."""
         what = "TilewrightError.mend is called hint now, and goes in a later version"
         warnings.warn(what, DeprecationWarning, stacklevel=2)
         return self.hint
@@ -41,14 +41,14 @@ class TilewrightError(Exception):
 
 
 class UsageError(TilewrightError, ValueError):
-    """A request is malformed: an unknown name, a missing or impossible size."""
+    """A malformed request: an unknown name, a missing or impossible size."""
 
     kind = "usage"
     exit_code = 2
 
 
 class NotFound(UsageError):
-    """What was asked for is well formed, and is not stored."""
+    """A well-formed request for something that is not stored."""
 
     exit_code = 1
 
@@ -72,11 +72,11 @@ class OperatorError(TilewrightError):
 
 
 class NoFunction(OperatorError, AttributeError):
-    """A function that a part of the language lacks, and the nearest that it has."""
+    """A name that a module of the operator language lacks; the hint names the nearest function."""
 
     def __init__(self, module: str, name: str, known: Iterable[str]) -> None:
         names = list(known)
-        near = "" if name.startswith("_") else nearest(name, names)  # which tools ask every module for
+        near = "" if name.startswith("_") else nearest(name, names)  # tools ask every module for private names
         hint = near.replace("Did you mean ", f"Did you mean {module}.").strip() or f"It has {', '.join(names)}"
         super().__init__(f"{module} has no function {name!r}", hint)
 
@@ -88,7 +88,8 @@ class IllegalSchedule(TilewrightError, ValueError):
 
 
 def of_any(error: BaseException) -> TilewrightError:
-    """The error itself where it is one of ours, else one that names its type and the line that raised it."""
+    """The error itself if it is a ``TilewrightError``; else an error that names its type and the line that raised
+    it."""
     if isinstance(error, TilewrightError):
         return error
     frames = traceback.extract_tb(error.__traceback__)
@@ -100,7 +101,10 @@ def of_any(error: BaseException) -> TilewrightError:
 
 
 def needed(package: str, message: str, extra: str, error: type[TilewrightError] = UsageError) -> Any:
-    """The module ``package``. Raises ``error`` with this message, and the extra that brings it, where it is missing."""
+    """Imports and returns the module ``package``.
+
+    If it is missing, raises ``error`` with ``message`` and the extra of Tilewright that installs it.
+    """
     try:
         return import_module(package)
     except ImportError:
@@ -109,7 +113,7 @@ def needed(package: str, message: str, extra: str, error: type[TilewrightError] 
 
 @contextmanager
 def explained_writing(what: object, hint: str, error: type[TilewrightError] = TilewrightError) -> Iterator[None]:
-    """Around writing ``what``: raises ``error`` with the reason where the system refuses that."""
+    """Context for writing ``what``: raises ``error`` with the reason if the system refuses."""
     try:
         yield
     except OSError as e:
@@ -117,7 +121,7 @@ def explained_writing(what: object, hint: str, error: type[TilewrightError] = Ti
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """``Did you mean ...? `` where a known name is close, else nothing; all that are equally close."""
+    """``Did you mean ...? `` with up to three equally close known names; empty if no name is close."""
     names = list(dict.fromkeys(known))
     ratios = {n: difflib.SequenceMatcher(None, n, name).ratio() for n in names}
     best = max(ratios.values(), default=0.0)

@@ -1,7 +1,7 @@
-"""Sizes that differ from call to call: a parameter is given as ``m=1..4096``, and kernels are told it at each call.
+"""Symbolic sizes: a parameter such as ``m=1..4096`` has bounds, and each call passes its value to the kernel.
 
-What is computed from such a size (a convolution's output, the stride of an axis outside of it) is an expression of it:
-a polynomial of sizes and of quotients by numbers, in a normal form, so that equal expressions are equal.
+An extent that is computed from symbolic sizes (a convolution's output, an outer stride) is a symbolic expression: a
+polynomial of sizes and of quotients by numbers. The polynomial has a normal form, so equal expressions compare equal.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ _SPANS = r"\w+=\d+\.\.\d+(?:,\w+=\d+\.\.\d+)*"
 _NAMED = re.compile(rf"({_SPANS})(?:\*(\d+)|:(.+))?")
 
 Form = tuple[tuple[tuple["Factor", ...], int], ...]
-"""A polynomial: products of factors, each with its coefficient, sorted; the product of none is the constant term."""
+"""A polynomial: pairs of a product of factors and its coefficient, sorted. The empty product is the constant term."""
 
 Factor = Union[str, tuple[Form, int]]
-"""A size by name, or the quotient, rounded down, of a polynomial without negative coefficients by a number."""
+"""A factor: a size by name, or the floor of a polynomial without negative coefficients divided by a number."""
 
 Sizes = Mapping[str, int]
-"""The sizes of one call, by name."""
+"""Sizes of one call, by name."""
 
 Spans = tuple[tuple[str, tuple[int, int]], ...]
-"""Sizes by name: the least and the greatest of each."""
+"""Bounds of symbolic sizes: pairs of a name and its least and greatest value, inclusive."""
 
 MOST_COMPARED = 1 << 14
-"""Combinations of sizes that are tried one by one, where bounds of an expression do not answer a question."""
+"""Largest number of combinations of sizes that are tried one by one, where bounds do not answer a question."""
 
 _for_every: ContextVar[bool] = ContextVar("for_every", default=False)
 
 
 class Undecided(UsageError):
-    """A question about an extent that some of its sizes answer otherwise than others."""
+    """A comparison or conversion of a symbolic extent has different answers for different sizes in its range."""
 
 
 @contextmanager
 def for_every_size() -> Iterator[None]:
-    """Within, a comparison of extents holds for every size, or raises :class:`Undecided`; so does a conversion.
+    """Inside this context, a comparison of extents must hold for every size, and a conversion to a number must too.
 
-    Elsewhere a comparison is of the greatest sizes.
+    Raises :class:`Undecided` where the answer depends on the size. Outside, comparisons use the upper bounds.
     """
     before = _for_every.set(True)
     try:
@@ -59,11 +59,12 @@ def for_every_size() -> Iterator[None]:
 
 
 class Extent(int):
-    """The extent of an axis that each call chooses: ``unit`` times a size ``name`` from ``low`` to ``high``, inclusive.
+    """A symbolic extent, such as ``unit`` times a size ``name`` from ``low`` to ``high``, inclusive.
 
-    Sums, products and quotients by whole numbers are extents again, of one size or of several: ``spans`` has the least
-    and the greatest of each by name. As a number an extent is the greatest; whatever else is computed from one is a
-    plain number, and means the greatest. It equals an extent of the same expression, and no number.
+    Sums, products and quotients by whole numbers are extents again, of one size or of several. ``spans`` maps each
+    size's name to its bounds. As an ``int``, an extent has its largest value; arithmetic that has no symbolic form
+    yields a plain number computed from that largest value. An extent equals an extent of the same expression and
+    bounds, and no number.
     """
 
     spans: Mapping[str, tuple[int, int]]
@@ -78,7 +79,7 @@ class Extent(int):
     # -- one size and its multiples
     @property
     def simple(self) -> bool:
-        """Whether it is a whole multiple of one size: what the following properties are of."""
+        """Whether the extent is a whole multiple of one size; ``name``, ``low``, ``high`` and ``unit`` require it."""
         return len(self.form) == 1 and len(self.form[0][0]) == 1 and isinstance(self.form[0][0][0], str)
 
     @property
@@ -101,18 +102,18 @@ class Extent(int):
 
     @property
     def argument(self) -> str:
-        """What kernels call the size among their launch arguments."""
+        """Name of the size among the launch arguments of kernels."""
         return argument(self.name)
 
     def text(self, size: str) -> str:
-        """C text of the extent, given that of the size."""
+        """C text of the extent, given the C text of its size."""
         return size if self.unit == 1 else f"({size} * {self.unit}L)"
 
     def takes(self, size: int) -> bool:
-        """Whether a call may choose it."""
+        """Whether ``size`` lies within the bounds."""
         return self.low <= size <= self.high
 
-    # -- questions, which every size answers alike within :func:`for_every_size`
+    # -- comparisons; within :func:`for_every_size` the answer must hold for every size
     def __lt__(self, other: float) -> bool:
         return self._compared(operator.lt, other)
 
@@ -150,20 +151,20 @@ class Extent(int):
     # -- any expression
     @property
     def sizes(self) -> tuple[Extent, ...]:
-        """The sizes that it is computed from, each by itself."""
+        """The symbolic sizes in the expression, each as an extent of its own."""
         return tuple(Extent(high, low, name) for name, (low, high) in self.spans.items())
 
     @property
     def least(self) -> int:
-        """The least that it may be."""
+        """The least value of the extent."""
         return min(_corners(self.form, self.spans))
 
     def at(self, sizes: Sizes) -> int:
-        """What it is for these sizes."""
+        """Value of the extent for these sizes."""
         return _value(self.form, sizes)
 
     def within(self, spans: Mapping[str, tuple[int, int]]) -> int:
-        """The same expression of other sizes: of one that is fixed the least and the greatest are the same number."""
+        """The expression with the bounds ``spans``; a size whose bounds are equal becomes that number."""
         fixed = {n: low for n, (low, high) in spans.items() if low == high}
         return made(_replaced(self.form, fixed), {**self.spans, **spans})
 
@@ -191,7 +192,7 @@ class Extent(int):
         return made(_quotient(self.form, other), self.spans)
 
     def __mod__(self, other: int) -> int:
-        """The remainder where it is the same for every size; else some number above 0."""
+        """The remainder where it is equal for every size; else some number above 0."""
         if type(other) is not int or other < 1:
             return int(self) % int(other)
         terms = dict(self.form)
@@ -227,12 +228,12 @@ class Extent(int):
 
 
 def text_of(number: int) -> str:
-    """A number, or an extent's expression without the ranges of its sizes."""
+    """Text of a number, or of an extent's expression without the bounds of its sizes."""
     return _text(number.form, str, "", "//") if isinstance(number, Extent) else str(number)
 
 
 def ctext(number: int) -> str:
-    """C text of a ``long``; the sizes of an extent are locals by the names of the launch arguments."""
+    """C text of a ``long``; the sizes of an extent are C locals named as the launch arguments."""
     return _text(number.form, argument, "L", "/") if isinstance(number, Extent) else f"{number}L"
 
 
@@ -258,19 +259,20 @@ def _joined_up(operator: str, operands: list[Any]) -> Any:
 
 
 def constant_term(number: int) -> int:
-    """The number itself, or what is added to the products of an extent's expression."""
+    """The number itself, or the constant term of an extent's polynomial."""
     return dict(number.form).get((), 0) if isinstance(number, Extent) else number
 
 
 def least(number: int) -> int:
-    """The least that a number or an extent may be."""
+    """The least value of a number or an extent."""
     return number.least if isinstance(number, Extent) else number
 
 
 def bounds(number: int, exactly: bool = False) -> tuple[int, int]:
-    """Between which a number or an extent lies for every size, both included.
+    """Lower and upper bound of a number or an extent, both inclusive.
 
-    ``exactly``: the least and the greatest that it is, where few enough sizes are to be tried.
+    ``exactly``: the least and the greatest value, where at most :data:`MOST_COMPARED` combinations of sizes must be
+    tried.
     """
     if not isinstance(number, Extent):
         return number, number
@@ -295,20 +297,23 @@ def _bounds(form: Form, spans: tuple[tuple[str, tuple[int, int]], ...], exactly:
 
 
 def settled(number: int) -> int:
-    """A number for an extent that bounds show to be the same for every size, such as ``(n + 31) // 32`` of 193..224."""
+    """Simplifies an extent to a number if its bounds are equal, such as ``(n + 31) // 32`` for n in 193..224."""
     low, high = bounds(number)
     return low if low == high else number
 
 
 def at_least(extent: Extent, number: int) -> Spans | None:
-    """The sizes with which an extent is a number or more, as far as they bound it; ``None`` where it never is."""
+    """Bounds of the sizes for which an extent is ``number`` or more; ``None`` where it never is.
+
+    Only an extent of one size is narrowed; for several sizes the bounds stay as they are.
+    """
     if int(extent) < number:
         return None
     spans = tuple(extent.spans.items())
     if len(spans) > 1:
         return spans
     ((name, (low, high)),) = spans
-    first, past = low, high  # halved: extents grow with sizes
+    first, past = low, high  # binary search: extents grow with sizes
     while first < past:
         between = (first + past) // 2
         first, past = (first, between) if extent.at({name: between}) >= number else (between + 1, past)
@@ -318,7 +323,7 @@ def at_least(extent: Extent, number: int) -> Spans | None:
 
 
 def smaller(a: int, b: int) -> int:
-    """The smaller of two lengths, the same of the two for every size. Raises :class:`Undecided`."""
+    """The extent that is the smaller one for every size. Raises :class:`Undecided` where that depends on the size."""
     low, high = bounds(a - b, exactly=True)
     if low < 0 < high:
         raise Undecided(f"which of {a!r} and {b!r} is less depends on the size", "Give that size as one number")
@@ -326,12 +331,12 @@ def smaller(a: int, b: int) -> int:
 
 
 def larger(a: int, b: int) -> int:
-    """The larger of two lengths, as :func:`smaller` has the other."""
+    """The extent that is the larger one for every size. Raises :class:`Undecided` where that depends on the size."""
     return b if smaller(a, b) is a else a
 
 
 def divisor(number: int) -> int:
-    """The greatest number that divides it, whatever a call chooses."""
+    """The greatest number that divides ``number`` for every size, as the coefficients of its polynomial show."""
     return math.gcd(*(c for _, c in number.form)) if isinstance(number, Extent) else number
 
 
@@ -343,19 +348,19 @@ def divides(one: int, other: int) -> bool:
 
 
 def argument(name: str) -> str:
-    """What kernels call a size among their launch arguments."""
+    """Name of a symbolic size among the launch arguments of kernels."""
     return f"extent_{name}"
 
 
 def form_of(number: int) -> Form:
-    """A number or an extent as a polynomial."""
+    """The polynomial of a number or an extent."""
     if isinstance(number, Extent):
         return number.form
     return (((), int(number)),) if number else ()
 
 
 def made(form: Form, spans: Mapping[str, tuple[int, int]]) -> int:
-    """The extent of a polynomial; of a constant the plain number."""
+    """The extent of a polynomial; a plain number if the polynomial is constant."""
     if not form or (form[0][0] == () and len(form) == 1):
         return form[0][1] if form else 0
     return _extent(form, spans)
@@ -382,7 +387,7 @@ def _names(form: Form) -> set[str]:
 
 
 def _corners(form: Form, spans: Mapping[str, tuple[int, int]]) -> Iterable[int]:
-    """Its values where every size is the least or the greatest."""
+    """Values of the polynomial at all combinations of lower and upper bounds."""
     names = sorted(_names(form))
     return [_value(form, dict(zip(names, c, strict=True))) for c in itertools.product(*(spans[n] for n in names))]
 
@@ -415,7 +420,10 @@ def _product(a: Form, b: Form) -> Form:
 
 
 def _quotient(form: Form, by: int) -> Form:
-    """``form // by``: what ``by`` divides, and a quotient of the rest, of coefficients from 0 to ``by - 1``."""
+    """Returns ``form // by``: multiples of ``by`` are divided term by term, the rest becomes one quotient.
+
+    Coefficients inside the quotient are from 0 to ``by - 1``.
+    """
     whole = _normal({k: c // by for k, c in form})
     rest = {k: c % by for k, c in form if c % by}
     constant = rest.pop((), 0)
@@ -428,14 +436,14 @@ def _quotient(form: Form, by: int) -> Form:
         return _sum(whole, inside)
     ((first, c), *others) = rest.items()
     if not others and c == common and len(first) == 1 and not isinstance(first[0], str):
-        # A quotient of a quotient is one.
+        # (a // b) // c is a // (b * c).
         deeper, divisor = first[0]
         inside, by = _sum(deeper, (((), divisor * constant),) if constant else ()), by * divisor
     return _sum(whole, ((((inside, by),), 1),))
 
 
 def _exact(form: Form, by: Form) -> Form | None:
-    """The quotient of two polynomials where there is no remainder, whatever the sizes; else ``None``."""
+    """The quotient of two polynomials that divide without remainder for every size; else ``None``."""
 
     def leading(terms: Form) -> tuple[tuple[Factor, ...], int]:
         return max(terms, key=lambda t: (len(t[0]), repr(t[0])))
@@ -457,7 +465,7 @@ def _exact(form: Form, by: Form) -> Form | None:
 
 
 def _replaced(form: Form, fixed: Sizes) -> Form:
-    """The polynomial with numbers in the place of some sizes."""
+    """The polynomial with numbers or extents substituted for some sizes."""
     total: Form = ()
     for factors, c in form:
         product: Form = (((), c),)
@@ -472,7 +480,8 @@ def _replaced(form: Form, fixed: Sizes) -> Form:
 
 
 def _text(form: Form, name: Callable[[str], str], suffix: str, over: str) -> str:
-    """The polynomial in a language whose whole division is ``over``; of C, numbers end in ``suffix``."""
+    """Text of the polynomial in a language whose floor division is ``over``; ``suffix`` follows each number (``L`` in
+    C)."""
 
     def factor(f: Factor) -> str:
         return name(f) if isinstance(f, str) else f"({_text(f[0], name, suffix, over)} {over} {f[1]}{suffix})"
@@ -489,7 +498,7 @@ def _text(form: Form, name: Callable[[str], str], suffix: str, over: str) -> str
 
 
 def replaced(number: int, sizes: Mapping[str, int]) -> int:
-    """The same expression of numbers and extents in the place of its sizes, by name."""
+    """Substitutes numbers or extents for the sizes of an expression, by name."""
     if not isinstance(number, Extent):
         return number
     spans = {n: span for e in sizes.values() if isinstance(e, Extent) for n, span in e.spans.items()}
@@ -497,13 +506,13 @@ def replaced(number: int, sizes: Mapping[str, int]) -> int:
 
 
 def open_sizes(numbers: Iterable[int]) -> dict[str, Extent]:
-    """The sizes that calls choose among what some extents are computed from, by name."""
+    """The symbolic sizes in the expressions of some extents, by name."""
     found = {s.name: s for n in numbers if isinstance(n, Extent) for s in n.sizes}
     return dict(sorted(found.items()))
 
 
 def extents_among(values: Iterable[object]) -> Iterator[Extent]:
-    """The extents among lengths, shapes and attributes."""
+    """Yields the extents among lengths, shapes and attributes."""
     for v in values:
         if isinstance(v, Extent):
             yield v
@@ -514,12 +523,12 @@ def extents_among(values: Iterable[object]) -> Iterator[Extent]:
 
 
 def varies(*values: object) -> bool:
-    """Whether there is an extent among them."""
+    """Whether one of the values is or contains an extent."""
     return next(extents_among(values), None) is not None
 
 
 def values_at(value: Any, sizes: Sizes) -> Any:
-    """A length, or a value of tuples, lists and dictionaries with lengths in it, for these sizes."""
+    """Replaces every extent in a value (nested tuples, lists and dictionaries) by its number for these sizes."""
     if isinstance(value, tuple | list):
         return type(value)(values_at(v, sizes) for v in value)
     if isinstance(value, dict):
@@ -528,12 +537,12 @@ def values_at(value: Any, sizes: Sizes) -> Any:
 
 
 def shape_at(shape: Iterable[int], sizes: Sizes) -> tuple[int, ...]:
-    """A shape for these sizes."""
+    """The shape for these sizes."""
     return tuple(n.at(sizes) if isinstance(n, Extent) else n for n in shape)
 
 
 def greatest(extents: Mapping[str, Extent]) -> dict[str, int]:
-    """Of each size the greatest."""
+    """The upper bound of each size, by name."""
     return {n: e.high for n, e in extents.items()}
 
 
@@ -546,7 +555,7 @@ def write_size(size: int) -> int | str:
 
 
 def read_size(stored: int | str) -> int:
-    """Raises ``ValueError`` for a text that is none of :func:`write_size`."""
+    """The size of a text that :func:`write_size` wrote. Raises ``ValueError`` for another text."""
     if not isinstance(stored, str):
         return stored
     found = _NAMED.fullmatch(stored)

@@ -1,7 +1,7 @@
 """Files that change as a whole or not at all, and folders that one process changes at a time. Standard library only.
 
-A file is written under a name of its own, synced, and renamed: a reader sees the old text or the new one, a full disk
-or a killed writer spoils neither. Whoever writes what follows from what was read holds the folder's lock meanwhile.
+A file is written under a temporary name, synced, and renamed. So a reader sees either the old text or the new one, and
+a full disk or a killed writer spoils neither. A process that reads a file and then rewrites it holds the folder's lock.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 PRIVATE, SHARED = 0o600, 0o666
-"""Modes of new files, less what the process's umask takes away."""
+"""Modes of new files, before the process's umask."""
 
 PATIENCE = 30.0
-"""Seconds that a folder's lock is waited for."""
+"""Seconds to wait for a folder's lock."""
 
-_POLL = 0.005  # seconds, at most
+_POLL = 0.005  # largest pause between two attempts to lock, in seconds
 
 
 def stamp(file: str | Path) -> tuple[int, ...]:
-    """What tells one state of a file from another: inode, bytes, and time of its last change; empty without a file."""
+    """Identifies the state of a file: inode, size in bytes, and modification time; empty if the file is missing."""
     try:
         s = os.stat(file)
     except OSError:
@@ -35,11 +35,11 @@ def stamp(file: str | Path) -> tuple[int, ...]:
 
 @contextlib.contextmanager
 def replacing(path: Path, mode: int = PRIVATE, *, sync: bool = True, drafts: Path | None = None) -> Iterator[Path]:
-    """A new empty file, which takes the place of ``path`` at the end, or vanishes on an error.
+    """Yields a new empty file, which replaces ``path`` on success and is removed on an error.
 
-    A link is followed, and what is no regular file (``/dev/stdout``) is given itself. ``sync``: onto the disk first,
-    so that a power cut leaves one of the two files. ``drafts``: a folder of the same file system for the new file,
-    default that of ``path``.
+    A link is followed; a path that is no regular file (``/dev/stdout``) is yielded itself. ``sync``: flush to disk
+    before the rename, so that after a power cut one of the two files is whole. ``drafts``: folder of the same file
+    system for the new file, by default that of ``path``.
     """
     path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
@@ -59,15 +59,15 @@ def replacing(path: Path, mode: int = PRIVATE, *, sync: bool = True, drafts: Pat
 
 
 def replace_file(path: Path, data: bytes, mode: int = PRIVATE, *, sync: bool = True) -> None:
-    """Give a file these bytes, as :func:`replacing` does. Raises ``OSError``."""
+    """Replaces a file's contents with ``data``, as :func:`replacing` does. Raises ``OSError``."""
     with replacing(path, mode, sync=sync) as draft:
         draft.write_bytes(data)
 
 
 def replace_files(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write files of mode 0600. All are on disk before the first takes its place: a full disk spoils none."""
+    """Writes files of mode 0600. All are on disk before the first one is renamed, so a full disk changes no file."""
     with contextlib.ExitStack() as written:
-        for name, data in reversed(list(files.items())):  # the last that is written takes its place first
+        for name, data in reversed(list(files.items())):  # the draft that is written last is renamed first
             draft = written.enter_context(replacing(folder / name))
             draft.write_bytes(data)
             _sync(draft)
@@ -75,10 +75,11 @@ def replace_files(folder: Path, files: Mapping[str, bytes]) -> None:
 
 @contextlib.contextmanager
 def locked(folder: Path, patience: float = PATIENCE) -> Iterator[None]:
-    """Alone in a folder, among the threads and processes of this machine that ask for it.
+    """Holds the folder's exclusive lock among the threads and processes of this machine.
 
-    Locking the folder itself leaves no file behind; where a file system refuses that (NFS), a file ``.lock`` in it is
-    locked. Raises ``OSError``, ``TimeoutError`` among them after ``patience`` seconds: its holder may be stopped.
+    Locks the folder itself, which leaves no file behind. If the file system refuses that (NFS), locks a file ``.lock``
+    in the folder. Raises ``OSError``, and ``TimeoutError`` after ``patience`` seconds: the lock's holder may be
+    stopped.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -93,7 +94,7 @@ def locked(folder: Path, patience: float = PATIENCE) -> Iterator[None]:
         yield
     finally:
         with contextlib.suppress(OSError):
-            # Unlocked by name: a forked child's copy of the descriptor would keep it locked.
+            # Unlocked by name: a forked child's copy of the descriptor would keep the lock held.
             fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)
 

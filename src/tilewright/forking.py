@@ -1,4 +1,4 @@
-"""Locks and forks: a child has none of the parent's other threads, so nothing may wait for them."""
+"""Locks that survive a fork: a child has none of the parent's other threads, so it must not wait for them."""
 
 from __future__ import annotations
 
@@ -36,24 +36,25 @@ def _renew_locks() -> None:
 
 
 steady = threading.RLock()
-"""Held while SQLite, the dynamic linker or an import is at work; a fork waits for that to end.
+"""Lock that is held while SQLite, the dynamic linker or an import is at work; a fork waits for it.
 
-Their own locks would otherwise stay locked in the child. Take it last: nothing is waited for inside. So what is
-imported under it must not need it while it is imported, as a module of another package may.
+Without it, a child could inherit the internal locks of SQLite, the linker or an import in their locked state. Take it
+last: code that holds it must wait for no other lock. A module that is imported under it must not need the lock during
+its import, as a module of another package may.
 """
 
 
 def imported(name: str) -> ModuleType:
-    """A module, imported now if it was not yet; a fork waits for that.
+    """Imports and returns a module; a fork waits for the import.
 
-    A child that is forked in the middle of an import inherits the module's lock, and hangs when it imports the same.
+    A child forked in the middle of an import inherits the module's lock, and hangs when it imports the same module.
     """
     with steady:
         return import_module(name)
 
 
-# A fork takes locks in the order opposite to that of registration: steady, then logging's own, which modules that are
-# imported under steady take too.
+# A fork takes locks in the order opposite to that of registration: ``steady`` first, then logging's lock, which modules
+# that are imported under ``steady`` take too.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=steady.acquire, after_in_parent=steady.release, after_in_child=steady.release)
     os.register_at_fork(after_in_child=_renew_locks)

@@ -1,4 +1,4 @@
-"""What is installed beside Tilewright."""
+"""Versions of installed packages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 
 def installed_version(package: str) -> str | None:
-    """The version of a package, which is not imported; ``None`` where it is not installed."""
+    """Version of a package, found without importing it; ``None`` if it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:

@@ -1,6 +1,6 @@
 """How an artifact is called: functions, their arguments and workspace, as plain JSON (docs/architecture_parts.md).
 
-Every backend and the runtime interpret it. ``core`` hands these names on.
+Every backend and the runtime interpret these types. ``core`` re-exports their names.
 """
 
 from __future__ import annotations
@@ -53,13 +53,15 @@ _INT_OPS: dict[str, Callable[[int, int], int]] = {
 class Launch:
     """One call of one function: its symbol, and the names of the integers passed to it.
 
-    A GPU kernel also has a ``grid`` (blocks in x, y and z, integer expressions over launch arguments),
-    a ``block`` (threads in x, y and z) and ``shared`` bytes of dynamic shared memory. It gets a pointer
-    to every tensor, one to the workspace, then its arguments as 32-bit integers; ``parameters`` gives
-    another list: pairs of a kind and a value, ``("tensor", number)``, ``("workspace", byte offset)``,
-    ``("int32", expression)``, ``("int64", expression)``, ``("float32", number)``,
-    ``("float64", number)`` or ``("tensor_map", what)``, of :func:`tensor_map`. ``early``: it may begin before the
-    launch in front of it has ended, and waits for that itself (``tw::grid_wait``); devices may know no such launch.
+    A GPU kernel also has a ``grid`` (blocks in x, y and z, integer expressions over launch arguments), a ``block``
+    (threads in x, y and z) and ``shared`` bytes of dynamic shared memory. By default it gets a pointer to every tensor,
+    a pointer to the workspace, and its arguments as 32-bit integers. ``parameters`` replaces that list by pairs of a
+    kind and a value: ``("tensor", number)``, ``("workspace", byte offset)``, ``("int32", expression)``, ``("int64",
+    expression)``, ``("float32", number)``, ``("float64", number)`` or ``("tensor_map", map)`` with a map of
+    :func:`tensor_map`.
+
+    ``early``: programmatic dependent launch. The kernel may begin before the preceding launch has ended, and waits for
+    it in ``tw::grid_wait``. Devices without this feature ignore the flag.
     """
 
     symbol: str
@@ -71,11 +73,12 @@ class Launch:
     early: bool = False
 
     def under(self, symbol: str) -> Launch:
-        """The launch of a function whose name begins with ``symbol``."""
+        """The launch with ``symbol`` put before its function's name."""
         return replace(self, symbol=symbol + self.symbol)
 
     def listed(self, tensors: int) -> tuple[tuple[str, Any], ...]:
-        """The parameters of a GPU's launch on so many tensors, inputs and outputs."""
+        """Parameters of a GPU launch on ``tensors`` tensors (inputs and outputs together), as pairs of a kind and a
+        value."""
         return self.parameters or (
             *(("tensor", n) for n in range(tensors)), ("workspace", 0), *(("int32", name) for name in self.arguments)
         )  # fmt: skip
@@ -84,10 +87,11 @@ class Launch:
         self, tensors: Sequence[tuple[str, IntExpr]], workspace: IntExpr,
         of: Callable[[IntExpr], IntExpr] = lambda e: e, prefix: str = "",
     ) -> Launch:  # fmt: skip
-        """A GPU's launch as a part of another one's program.
+        """A GPU launch as part of another kernel's program.
 
-        ``tensors``: where each tensor is there, a tensor's number or a byte offset in the workspace. The launch's own
-        workspace begins at ``workspace``. ``of`` renames the arguments in an expression, to which ``prefix`` is added.
+        ``tensors``: location of each tensor in that program, a tensor's number or a byte offset in the workspace. The
+        launch's own workspace begins at ``workspace``. ``of`` renames the arguments in an expression; ``prefix`` is put
+        before the arguments' names.
         """
 
         def pointer(kind: str, value: Any) -> tuple[str, Any]:
@@ -127,19 +131,22 @@ class Launch:
 
 
 ALIGN = 256
-"""Of memory on a GPU, in bytes: what drivers' allocations begin at a multiple of."""
+"""Alignment, in bytes, of GPU drivers' allocations."""
 
 REACH = {3: 1 << 15, 4: 1 << 7, 5: 1 << 4}
-"""By dimensions of the tensor: corners of a :class:`Walk` lie from minus this to one less, offsets below twice this."""
+"""TMA's im2col limits, by the tensor's number of dimensions.
+
+Corners of a :class:`Walk` lie from ``-REACH`` to ``REACH - 1``, offsets below twice ``REACH``.
+"""
 MOST_STEP = 8
 
 
 @dataclass(frozen=True)
 class Walk(Json):
-    """In which order a copy takes the pixels of images, by the dimensions between channels and images, innermost first.
+    """Order in which an im2col TMA copy visits pixels of images, by spatial dimension, innermost first.
 
-    Pixels are those that a window's first element meets: from ``lower`` on, every ``steps``-th, up to ``upper``, which
-    counts from an image's last pixel. The next row follows a row, the next image an image.
+    The copy visits the pixels that the window's first element meets: from ``lower`` on, every ``steps``-th, up to
+    ``upper``, which counts from an image's last pixel. After a row follows the next row, after an image the next image.
     """
 
     lower: tuple[int, ...]
@@ -147,7 +154,7 @@ class Walk(Json):
     steps: tuple[int, ...]
 
     def possible(self, sizes: Sequence[int]) -> bool:
-        """Whether the copy engine takes it for a tensor of these sizes, channels first and images last."""
+        """Whether TMA accepts the order for a tensor of these sizes, channels first and images last."""
         reach = REACH.get(len(sizes), 0)
         return (
             reach > 0
@@ -163,12 +170,12 @@ def tensor_map(
     of: tuple[str, IntExpr], item: int, sizes: tuple[IntExpr, ...], strides: tuple[IntExpr, ...], box: tuple[int, ...],
     swizzle: int, walk: Walk | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """A parameter that describes a tensor to a GPU's copy engine, as plain JSON (CUDA's ``cuTensorMapEncodeTiled``).
+    """A parameter that describes a tensor to TMA, as plain JSON (CUDA's ``cuTensorMapEncodeTiled``).
 
-    ``of``: ``("tensor", number)`` or ``("workspace", byte offset)``. ``item``: bytes of an element. Dimensions go from
-    the innermost on: ``sizes`` and ``box`` (what one copy moves) in elements, ``strides`` in bytes, of all but the
-    innermost. ``swizzle``: bytes of the pattern in shared memory, 0 for none. With a ``walk`` the tensor is images of
-    pixels, and ``box`` is channels and pixels (``cuTensorMapEncodeIm2col``).
+    ``of``: ``("tensor", number)`` or ``("workspace", byte offset)``. ``item``: bytes of an element. Dimensions are
+    listed from the innermost outwards: ``sizes`` and ``box`` (extents of one copy) in elements, ``strides`` in bytes,
+    without the innermost dimension. ``swizzle``: bytes of the pattern in shared memory, 0 for none. With a ``walk`` the
+    tensor holds images of pixels, and ``box`` holds channels and pixels (``cuTensorMapEncodeIm2col``).
     """
     made: dict[str, Any] = {
         "of": list(of), "item": item, "sizes": list(sizes), "strides": list(strides), "box": list(box),
@@ -179,10 +186,10 @@ def tensor_map(
 
 @dataclass(frozen=True)
 class Prepack(JsonList):
-    """A constant input rearranged once, before the first call.
+    """Rearrangement of a constant input, run once before the first call.
 
-    ``launch`` gets the original tensors and, in place of a workspace, ``bytes`` of zeroed memory (aligned to 4096 bytes
-    on a CPU, 256 on a GPU) to fill; from then on every launch finds that memory where tensor number ``input`` would be.
+    ``launch`` gets the original tensors and, as its workspace, ``bytes`` of zeroed memory to fill (aligned to 4096
+    bytes on a CPU, 256 on a GPU). Later launches get that memory in place of tensor number ``input``.
     """
 
     input: int
@@ -192,14 +199,14 @@ class Prepack(JsonList):
 
 @dataclass(frozen=True)
 class LaunchProgram(Json, sparse=("prepack", "rounding")):
-    """How an artifact is called, as plain JSON; every backend and the runtime interpret this.
+    """How an artifact is called, as plain JSON; every backend and the runtime interpret it.
 
-    ``launches`` run in order on the same tensors and workspace. ``workspace`` is its size in bytes
-    and ``zero_fill`` how many of its first bytes are cleared before the first launch, both integer
-    expressions over launch arguments (zero-size when 0). ``align`` is the alignment, in bytes, that
-    every tensor's first element must have. Tensors are dense and row-major in the specs' shapes, but for
-    those constant inputs that ``prepack`` rearranges. ``rounding``: by how much more than the program's own sums
-    those of the kernel may be off, which checks grant it (docs/tolerances.md); 1 where it sums as the program does.
+    ``launches`` run in order on the same tensors and workspace. ``workspace`` is its size in bytes. ``zero_fill`` is
+    the number of its leading bytes that are cleared before the first launch. Both are integer expressions over launch
+    arguments. ``align`` is the required alignment, in bytes, of every tensor's first element. Tensors are dense and
+    row-major in the specs' shapes, except constant inputs that ``prepack`` rearranges. ``rounding``: factor by which
+    checks widen the tolerance for the kernel's order of summation (docs/tolerances.md); 1 if the kernel sums as the
+    program does.
     """
 
     launches: tuple[Launch, ...]
@@ -212,18 +219,18 @@ class LaunchProgram(Json, sparse=("prepack", "rounding")):
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """The functions of a GPU's program, each once: those of its launches, then those that rearrange inputs."""
+        """Names of the functions of a GPU program without repetition: of its launches, then of its prepacking."""
         return tuple(dict.fromkeys(x.symbol for x in self.every_launch))
 
     @property
     def every_launch(self) -> tuple[Launch, ...]:
-        """The launches, then those that rearrange inputs."""
+        """The launches of calls, then the launches that prepack inputs."""
         return (*self.launches, *(x.launch for x in self.prepack))
 
     def in_every_call(self, tensors: int) -> LaunchProgram:
-        """A GPU's program that rearranges constant inputs in each call, at the beginning of its workspace.
+        """Returns a GPU program that prepacks constant inputs in each call, at the beginning of its workspace.
 
-        ``tensors``: how many inputs and outputs there are together.
+        ``tensors``: number of inputs and outputs together.
         """
         if not self.prepack:
             return self

@@ -1,4 +1,4 @@
-"""``import tilewright.nn``: functions on tensors, the module that ``tilewright.nn`` is."""
+"""``import tilewright.nn``: functions on tensors; an alias of the module ``tilewright.kernels.nn``."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Where Tilewright keeps its files unless told otherwise, and reading those of the system. Standard library only."""
+"""Default paths of Tilewright's files, and reading of system files. Standard library only."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ def default_path() -> str:
 def cache_root() -> Path:
     """Folder of the artifact cache.
 
-    ``$TILEWRIGHT_CACHE``, else ``tilewright`` in ``$XDG_CACHE_HOME`` (``~/.cache``). Whoever creates
-    it gives it mode 0700: it holds native code that will be run.
+    ``$TILEWRIGHT_CACHE``, else ``tilewright`` in ``$XDG_CACHE_HOME`` (``~/.cache``). The code that creates the folder
+    gives it mode 0700: it holds native code that will be run.
     """
     given = os.environ.get("TILEWRIGHT_CACHE")
     return Path(given).expanduser().absolute() if given else _xdg("XDG_CACHE_HOME", ".cache")
 
 
 def config_root() -> Path:
-    """Folder of what a user sets: ``tilewright`` in ``$XDG_CONFIG_HOME`` (``~/.config``)."""
+    """Folder of the user's settings: ``tilewright`` in ``$XDG_CONFIG_HOME`` (``~/.config``)."""
     return _xdg("XDG_CONFIG_HOME", ".config")
 
 
 def text_of(path: str | Path) -> str:
-    """A file's text; empty where it cannot be read, as of the system's files that a machine lacks."""
+    """Text of a file; empty if it cannot be read, as a machine may lack a file of the system."""
     try:
         return Path(path).read_text(errors="replace")
     except OSError:
@@ -39,6 +39,6 @@ def text_of(path: str | Path) -> str:
 
 def _xdg(variable: str, fallback: str) -> Path:
     base = os.environ.get(variable, "")
-    # The XDG specification has relative paths ignored.
+    # The XDG specification says to ignore relative paths.
     root = Path(base) if os.path.isabs(base) else Path.home() / fallback
     return root / "tilewright"

@@ -1,11 +1,11 @@
-"""What other packages add: strategies, cost models, operators, templates and backends, by entry points or by name.
+"""Plugins: strategies, cost models, operators, templates and backends of other packages, by entry points or by path.
 
-A package names what it adds in its metadata, and every command and call then knows it:
+A package declares a plugin in its metadata, and every command and call then knows its name:
 
     [project.entry-points."tilewright.strategies"]
     hill-climbing = "my_package.search:HillClimbing"
 
-Without that, ``my_package.search:HillClimbing`` is itself a name. Nothing is imported until its name is asked for.
+Without an entry point, ``my_package.search:HillClimbing`` is itself a name. A plugin is imported when its name is used.
 Source: the entry points specification of the Python packaging guide.
 """
 
@@ -25,18 +25,18 @@ _SINGULAR = {
 }  # fmt: skip
 
 KINDS = tuple(_SINGULAR)
-"""The groups of entry points, each after ``tilewright.``."""
+"""Groups of entry points, each without its prefix ``tilewright.``."""
 
 
 @cache
 def installed(kind: str) -> Mapping[str, str]:
-    """What installed packages add of a kind: name -> ``module:attribute``."""
+    """Plugins of one kind that installed packages declare: name -> ``module:attribute``."""
     found = imported("importlib.metadata").entry_points(group=f"tilewright.{kind}")
     return {e.name: e.value for e in found}
 
 
 def find(kind: str, name: str, built_in: Iterable[str], hint: str = "", by_path: bool = True) -> Any:
-    """What is called ``name``; ``by_path``: or lies at ``module:attribute``. Raises ``UsageError``."""
+    """The plugin called ``name``; with ``by_path``, ``name`` may be ``module:attribute``. Raises ``UsageError``."""
     where = installed(kind).get(name, name if by_path else "")
     what = _SINGULAR[kind]
     if ":" not in where:
@@ -44,7 +44,7 @@ def find(kind: str, name: str, built_in: Iterable[str], hint: str = "", by_path:
         raise UsageError(f"unknown {what} {name!r}", f"{nearest(name, known)}Use one of {', '.join(known)}{hint}")
     try:
         return resolve_name(where)
-    except Exception as e:  # whatever its module raises while it is imported
+    except Exception as e:  # whatever the module raises during its import
         raise UsageError(
             f"the {what} {name!r} cannot be loaded from {where}: {type(e).__name__}: {e}",
             "Write module:attribute of something that can be imported",
@@ -52,7 +52,10 @@ def find(kind: str, name: str, built_in: Iterable[str], hint: str = "", by_path:
 
 
 def name_of(given: Any, built_in: Mapping[str, object]) -> str:
-    """The name under which something is stored that was passed itself. Raises ``UsageError`` where it has none."""
+    """Name under which a run stores ``given``: a built-in name or ``module:qualname``.
+
+    Raises ``UsageError`` if neither leads back to the object.
+    """
     if isinstance(given, str):
         return given
     for name, known in built_in.items():

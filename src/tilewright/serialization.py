@@ -1,7 +1,7 @@
 """Dataclasses as plain JSON values and back, by their own annotations.
 
-:class:`Json` and :class:`JsonList` are the bases of what is stored or sent; :func:`decode` reads what comes from
-outside, which may be anything.
+:class:`Json` and :class:`JsonList` are the bases of types that are stored or sent. :func:`decode` reads untrusted
+values from outside.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from typing import Annotated, Any, ClassVar, Self, TypeVar, Union, get_args, get
 from tilewright.extent import Size, read_size, write_size
 
 Value = Union[int, float, str, bool]
-"""What a knob or an operator attribute may hold."""
+"""Value of a knob or of an operator's attribute."""
 
 Pairs = tuple[tuple[str, Value], ...]
 """An ordered, hashable mapping from names to values; a map in JSON."""
 
 PairList = Annotated[Pairs, "list"]
-"""The same, as a list of pairs in JSON: where order is part of what is meant."""
+"""As :data:`Pairs`, but a list of pairs in JSON, because order matters."""
 
 LONGEST = 300  # characters of a text
 MOST = 64  # entries of a list or a map
 WORD = r"[a-z0-9_.]{1,40}"
-_LARGEST = 1 << 60  # of numbers that mean something
+_LARGEST = 1 << 60  # magnitude of numbers
 
 T = TypeVar("T")
 _Convert = Callable[[Any], Any]
 
 
 class Json:
-    """A dataclass with one JSON form: a map of its fields, those left out that take no part in comparison.
+    """Base of a dataclass with one JSON form: a map of its fields, except fields that take no part in comparison.
 
-    ``sparse`` fields are absent where they have their default: values without them look as before there were any.
+    ``sparse`` fields are absent where they have their default, so JSON without them keeps its earlier form.
     """
 
     _sparse: ClassVar[tuple[str, ...]] = ()
@@ -54,7 +54,7 @@ class Json:
 
     @classmethod
     def from_json(cls, data: Any) -> Self:
-        """Raises ``KeyError``, ``TypeError``, ``ValueError`` or ``AttributeError`` for nonsense."""
+        """Raises ``KeyError``, ``TypeError``, ``ValueError`` or ``AttributeError`` for malformed data."""
         known = _fields(cls)
         missing = next((n for n, (_, _, default) in known.items() if default is MISSING and n not in data), None)
         if missing is not None:
@@ -63,7 +63,7 @@ class Json:
 
 
 class JsonList(Json):
-    """As :class:`Json`, but a list of the fields in order; ``sparse`` ones are the last, left out from the end."""
+    """As :class:`Json`, but a list of the fields in order; ``sparse`` fields are last and left out from the end."""
 
     def to_json(self) -> Any:
         kept = list(_fields(type(self)).items())
@@ -81,7 +81,7 @@ _FIELDS: dict[type[Any], dict[str, tuple[_Convert, _Convert, Any]]] = {}
 
 
 def _fields(kind: type[Any]) -> dict[str, tuple[_Convert, _Convert, Any]]:
-    """By field: how it is written and read, and its default."""
+    """By field: the functions that write and read it, and its default."""
     if kind not in _FIELDS:
         hints = get_type_hints(kind, include_extras=True)
         _FIELDS[kind] = {
@@ -93,7 +93,7 @@ def _fields(kind: type[Any]) -> dict[str, tuple[_Convert, _Convert, Any]]:
 
 
 def _converters(annotation: Any) -> tuple[_Convert, _Convert]:
-    """How a value is written and read."""
+    """The functions that write and read a value of this annotation."""
     if annotation == Pairs:
         return dict, lambda pairs: tuple(pairs.items())
     origin, kinds = get_origin(annotation), get_args(annotation)
@@ -120,7 +120,7 @@ def _converters(annotation: Any) -> tuple[_Convert, _Convert]:
 
 
 def _all(converters: tuple[_Convert, ...], kind: _Convert) -> _Convert:
-    """A conversion of as many values as there are converters, into a list or a tuple."""
+    """A conversion of one value per converter, into a list or a tuple."""
     plain = all(c is _same for c in converters)
 
     def convert(values: Any) -> Any:
@@ -136,10 +136,10 @@ def _same(value: Any) -> Any:
 
 
 def decode(kind: type[T], data: Any, where: str = "") -> T:
-    """An instance of the dataclass ``kind`` from a map of all its fields; only a map of words to values may be missing.
+    """An instance of the dataclass ``kind`` from a map of its fields; only a field of :data:`Pairs` may be missing.
 
-    Texts are short and printable, numbers finite and those in fields not below zero, lists and maps short.
-    Raises ``ValueError`` that names the field at fault; ``where`` is put before its name.
+    Texts must be short and printable, numbers finite, fields' numbers not negative, lists and maps short. Raises
+    ``ValueError`` that names the wrong field; ``where`` is put before its name.
     """
     if not isinstance(data, Mapping):
         raise ValueError(f"{where.rstrip('.') or 'the whole'} is not a map but {type(data).__name__}")
@@ -163,7 +163,7 @@ def _value(annotation: Any, value: Any, name: str, least: int = 0) -> Any:
         if not words or len(value) > MOST:
             raise ValueError(f"{name} is not a map of {MOST} names at most")
         return tuple((k, _value(Value, v, f"{name}.{k}", -_LARGEST)) for k, v in value.items())
-    if get_origin(annotation) is tuple:  # of one type
+    if get_origin(annotation) is tuple:  # all of one type
         if not isinstance(value, list | tuple) or len(value) > MOST:
             raise ValueError(f"{name} is not a list of {MOST} at most")
         return tuple(_value(kinds[0], v, name) for v in value)
@@ -177,10 +177,10 @@ def _value(annotation: Any, value: Any, name: str, least: int = 0) -> Any:
 
 
 def require_types(annotation: Any, value: Any, name: str) -> None:
-    """Raise ``ValueError`` that names the place where a value is not as its annotation has it, in dataclasses too.
+    """Raises ``ValueError`` with the path of a value that does not fit its annotation; checks nested dataclasses too.
 
-    Whole numbers have 64 bits at most, texts no zeros and no surrogates. :func:`decode` is for what is sent, and
-    narrower; this is for what was stored.
+    Integers must fit in 64 bits; texts must hold no NUL and no surrogates. :func:`decode` is stricter and for received
+    values; this function is for stored values.
     """
     origin, kinds = get_origin(annotation), get_args(annotation)
     if annotation is Any:
@@ -218,9 +218,9 @@ def _has_type(annotation: Any, value: Any, name: str) -> bool:
 def _is_plain(kind: Any, value: Any) -> bool:
     if kind is float and isinstance(value, float):
         return True
-    if kind in (int, float):  # an extent of a range is a number too
+    if kind in (int, float):  # a symbolic extent is a number too
         return isinstance(value, int) and not isinstance(value, bool) and -(1 << 63) <= value < 1 << 64
-    if kind is str:  # C and files take no others
+    if kind is str:  # C strings and file names allow no others
         return type(value) is str and "\0" not in value and not any("\ud800" <= c <= "\udfff" for c in value)
     return kind in (bool, NoneType) and type(value) is kind
 

@@ -1,4 +1,4 @@
-"""Ranges of sizes as parameters give them (``m=1..4096``), and the sizes that shapes of a call stand for."""
+"""Ranges of sizes in parameters (``m=1..4096``), and the sizes that a call's shapes imply."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _TEXT = re.compile(r"\s*(\d{1,18})\s*\.\.\s*(\d{1,18})\s*")
 
 
 def span_of(given: object) -> tuple[int, int] | None:
-    """Least and greatest size that ``1..4096`` means, or ``None`` for anything but such a text."""
+    """Bounds of a text such as ``1..4096``; ``None`` for any other value."""
     found = _TEXT.fullmatch(given) if isinstance(given, str) else None
     return (int(found[1]), int(found[2])) if found else None
 
 
 def spread(low: int, high: int, count: int) -> list[int]:
-    """At most ``count`` sizes, ``low`` and ``high`` among them, evenly spaced by their logarithm."""
+    """At most ``count`` sizes from ``low`` to ``high``, both included, evenly spaced by their logarithm."""
     steps = max(1, count - 1)
     return sorted({round(low * (high / low) ** (k / steps)) for k in range(steps + 1)})
 
@@ -29,9 +29,9 @@ def spread(low: int, high: int, count: int) -> list[int]:
 
 
 def extents_in(name: str, text: str) -> tuple[int, ...]:
-    """The numbers and ranges of a parameter's text, ``1..4096,64``.
+    """Numbers and symbolic sizes of a parameter's text, ``1..4096,64``.
 
-    A range has the parameter's name; one behind the first of a shape has the number of its axis behind that.
+    A symbolic size is named after its parameter; on a later axis of a shape, the number of the axis is appended.
     """
     return tuple(
         int(t) if (s := span_of(t)) is None else Extent(s[1], s[0], f"{name}_{d}" if d else name)
@@ -40,17 +40,17 @@ def extents_in(name: str, text: str) -> tuple[int, ...]:
 
 
 def ranges_in(params: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
-    """Those parameters that have a range, with their numbers and ranges."""
+    """The parameters that contain a range, each with its numbers and symbolic sizes."""
     return {k: extents_in(k, v) for k, v in params.items() if isinstance(v, str) and ".." in v}
 
 
 def params_at(params: Mapping[str, Any], sizes: Sizes) -> dict[str, Any]:
-    """Parameters with sizes in place of their ranges. A shape of one axis is ``1..4096,``, a size ``1..4096``."""
+    """Substitutes sizes for the ranges of parameters. A shape of one axis is ``1..4096,``, a size ``1..4096``."""
     return params_within(params, {n: (size, size) for n, size in sizes.items()})
 
 
 def params_within(params: Mapping[str, Any], spans: Mapping[str, tuple[int, int]]) -> dict[str, Any]:
-    """Parameters with other ranges in place of their own; a number where both ends are it."""
+    """Substitutes other ranges for the ranges of parameters; a range with equal bounds becomes a number."""
     out = dict(params)
     for name, extents in ranges_in(params).items():
         texts = []
@@ -65,7 +65,8 @@ def params_within(params: Mapping[str, Any], spans: Mapping[str, tuple[int, int]
 
 
 def sizes_in(params: Mapping[str, Any], given: Mapping[str, object]) -> dict[str, int] | None:
-    """The sizes for which :func:`params_at` gives every parameter with a range its ``given`` value, if there are."""
+    """Sizes for which :func:`params_at` gives every parameter with a range its ``given`` value; ``None`` if none
+    exist."""
     found: dict[str, int] = {}
     for name, extents in ranges_in(params).items():
         texts = str(given.get(name)).removesuffix(",").split(",")
@@ -80,9 +81,10 @@ def sizes_in(params: Mapping[str, Any], given: Mapping[str, object]) -> dict[str
 
 
 def sizes_of(shapes: Iterable[tuple[tuple[int, ...], tuple[int, ...]]]) -> Mapping[str, int] | None:
-    """The sizes for which shapes are others, from pairs of both; ``None`` where there are none within their ranges.
+    """Sizes for which symbolic shapes equal concrete ones; ``None`` if no sizes within the ranges fit.
 
-    An extent tells a size that it has a multiple of, apart from sizes that others tell and a constant.
+    ``shapes``: pairs of a symbolic and a concrete shape. An extent determines a size if it is a multiple of that size,
+    apart from a constant and from sizes that other extents determine.
     """
     return _sizes_of(tuple((tuple(extents), tuple(shape)) for extents, shape in shapes))
 
@@ -117,7 +119,8 @@ def _sizes_of(shapes: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]) -> Ma
 
 
 def _solved(extent: int, value: int, name: str, known: Sizes) -> int | None:
-    """The size by this name for which an extent, all else in it known, is ``value``; ``None`` where it has no such."""
+    """The size ``name`` for which ``extent``, all its other sizes ``known``, equals ``value``; ``None`` if there is
+    none."""
     form = form_of(replaced(extent, known))
     terms = dict(form)
     unit = terms.pop(((name),), None) if len(form) <= 2 else None

@@ -1,4 +1,4 @@
-"""``import tilewright.te``: the language of operators, the module that ``tilewright.te`` is."""
+"""``import tilewright.te``: the language of operators; an alias of the module ``tilewright.kernels.te``."""
 
 import sys
 

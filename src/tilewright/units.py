@@ -1,4 +1,4 @@
-"""Numbers with units and names, as a person reads them: ``final time 17.6 us``, ``12 GFLOP/s``, ``35%``."""
+"""Numbers with units and names, formatted for a person: ``final time 17.6 us``, ``12 GFLOP/s``, ``35%``."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dataclasses import dataclass
 
 SEARCH_TIME, FINAL_TIME, CALL_TIME = "search time", "final time", "call time"
 """A kernel's three times: the fastest of many short measurements during the search; the median of the measurement at
-the end of a run, in turns with the default schedule; a whole call from a program."""
+the end of a run, interleaved with the default schedule; a whole call from a program."""
 _LONG = ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s"))
 _SMALL = ((1.0, ""), (1e-3, "m"), (1e-6, "u"), (1e-9, "n"), (1e-12, "p"))
 _LARGE = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 
 
 def with_unit(value: float, unit: str, digits: int = 3) -> str:
-    """A number of one of ``chart.UNITS``, or of ``byte/s``, as text with ``digits`` significant digits."""
+    """Formats a number of a unit of ``chart.UNITS``, or of ``byte/s``, with ``digits`` significant digits."""
     if not math.isfinite(value):
         return "-"
     if unit == "s":
@@ -39,7 +39,7 @@ def with_unit(value: float, unit: str, digits: int = 3) -> str:
 
 
 def aligned(value: float, unit: str, digits: int) -> str:
-    """The same with trailing zeros, so that a column's digits align."""
+    """As :func:`with_unit`, but with trailing zeros, so that the digits of a column align."""
     number, _, name = with_unit(value, unit, digits).partition(" ")
     known = len(number.lstrip("-0.").replace(".", ""))
     if "e" in number or not value or known >= digits:
@@ -48,7 +48,8 @@ def aligned(value: float, unit: str, digits: int) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """``17.6 us``, ``1.20 ms``, ``2 min 5 s``, ``3 d``: from two minutes on in the two largest units."""
+    """Formats a duration: ``17.6 us``, ``1.20 ms``, ``2 min 5 s``, ``3 d``. From two minutes on, it shows the two
+    largest units."""
     if seconds is None or not math.isfinite(seconds):
         return "-"
     if seconds < 120:
@@ -60,13 +61,13 @@ def duration(seconds: float | None) -> str:
 
 
 def counted(number: int, what: str) -> str:
-    """``1 job``, ``2 jobs``, ``1,000 processes``: a number of things, which one of them is called."""
+    """A number and its noun, ``what`` being the singular: ``1 job``, ``2 jobs``, ``1,000 processes``."""
     ending = "es" if what.endswith("s") else "s"
     return f"{number:,} {what}{ending * (number != 1)}"
 
 
 def per_second(amount: float, seconds: float | None) -> float | None:
-    """A rate; ``None`` where the time is missing or none that a clock shows: zero, negative, infinite or no number."""
+    """Rate per second; ``None`` if the time is missing, zero, negative, infinite or not a number."""
     return amount / seconds if seconds is not None and 0 < seconds < math.inf else None
 
 
@@ -81,7 +82,7 @@ def _scaled(value: float, scales: tuple[tuple[float, str], ...], unit: str, digi
 
 
 def _plain(value: float, digits: int) -> str:
-    """Significant digits, without an exponent where a person would write none."""
+    """A number with ``digits`` significant digits; an exponent only below 1e-4 and from 1e6 on."""
     if value and not 1e-4 <= abs(value) < 1e6:
         return f"{value:.{digits}g}"
     text = f"{value:.{max(0, digits - 1 - (math.floor(math.log10(abs(value))) if value else 0))}f}"
@@ -89,15 +90,15 @@ def _plain(value: float, digits: int) -> str:
 
 
 def named_time(name: str, seconds: float) -> str:
-    """A time with its name, one of the three above: ``final time 17.6 us``."""
+    """A time with its name, :data:`SEARCH_TIME` or another of the three: ``final time 17.6 us``."""
     return f"{name} {with_unit(seconds, 's')}"
 
 
 @dataclass(frozen=True)
 class Gain:
-    """How many times as fast a kernel is as another one: a ratio with its 95% interval, from ``low`` to ``high``.
+    """Speed-up of one kernel over another: the ratio of times, and its 95% interval from ``low`` to ``high``.
 
-    An end is ``None`` where there were too few pairs of samples for an interval.
+    An end is ``None`` if there were too few pairs of samples for an interval.
     """
 
     ratio: float
@@ -106,7 +107,7 @@ class Gain:
 
     @staticmethod
     def read(found: object) -> Gain | None:
-        """A gain of a run's summary, which any version may have stored; ``None`` where it is none."""
+        """Reads a gain from a run's summary, which any version may have stored; ``None`` if it is malformed."""
         if not isinstance(found, Mapping):
             return None
         ratio, low, high = (_positive(found.get(name)) for name in ("ratio", "low", "high"))
@@ -117,7 +118,7 @@ class Gain:
 
     @staticmethod
     def from_json(data: Mapping[str, float | None]) -> Gain:
-        """Raises ``ValueError`` for what is no gain."""
+        """Raises ``ValueError`` for malformed data."""
         if (found := Gain.read(data)) is None:
             raise ValueError(f"{data!r} is no gain")
         return found
@@ -130,8 +131,8 @@ class Gain:
     def text(self, than: str = "", without: str = "too few samples for an interval") -> str:
         """``1.11x faster than the default schedule (95% interval 0.95x to 1.30x): no measurable difference``.
 
-        Without ``than``, for a table's column that names it: ``1.11x (0.95x to 1.30x): no measurable difference``.
-        ``without``: why there is no interval.
+        Without ``than``, for a table's column that already names it: ``1.11x (0.95x to 1.30x): no measurable
+        difference``. ``without``: text in place of a missing interval.
         """
         slower = bool(than) and self.ratio < 1
         ratio, *ends = (x if x is None or not slower else 1 / x for x in (self.ratio, self.low, self.high))

@@ -1,4 +1,4 @@
-"""Operators made of a program's text: computations that no file states, such as groups of a model's operations."""
+"""Operators made from a program's text, such as groups of a model's operations, which no operator file defines."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from tilewright.kernels.te.tensors import Definition
 
 
 def from_program(name: str, text: str) -> Operator:
-    """An operator without sizes whose one workload is the program ``text`` (``Program.dumps``), inputs ``x0, x1, ...``.
+    """An operator without sizes whose only workload is the program ``text`` (``Program.dumps``), inputs ``x0, x1,
+    ...``.
 
-    Raises ``OperatorError`` for a text that is no program.
+    Raises ``OperatorError`` for a text that is not a program.
     """
     if not re.fullmatch(r"[A-Za-z_]\w*", name):
         raise OperatorError(f"{name!r} is not an operator's name", "Letters, digits and _ make one")
@@ -37,7 +38,8 @@ def from_program(name: str, text: str) -> Operator:
 
 
 def program_workload(name: str, program: Program) -> Workload:
-    """The workload of ``from_program(name, program.dumps())``, for a program that ``te.trace`` has normalised."""
+    """Equals the workload of ``from_program(name, program.dumps())``; ``program`` must be normalised by
+    ``te.trace``."""
     attributes = {"dtype": _dtype(program), "constant": ""}
     return as_workload(name, attributes, attributes, program, [t.name for t in program.inputs])
 
@@ -50,7 +52,7 @@ _MEND = "Extract the tasks again"
 
 
 def stating(program: Program) -> te.TensorRef | tuple[te.TensorRef, ...]:
-    """The program as the expression that it was normalised from."""
+    """The ``te`` expression of a normalised program; tracing it yields the program again."""
     refs = {t.name: te.input(t.name, t.shape, t.dtype, t.constant, t.low, t.high) for t in program.inputs}
 
     def named(e: Expr) -> Expr | None:

@@ -1,4 +1,4 @@
-"""Multiply-adds that every kernel of a program computes, whatever its schedule: what bounds of its time stand on."""
+"""Count of the multiply-adds that every kernel of a program computes under any schedule: the basis of time bounds."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from tilewright.kernels.expression.program import Program, Stage, landing
 from tilewright.kernels.families import attention
 from tilewright.kernels.reference.expressions import Scope
 
-_ROWS = 512  # queries that are looked at
+_ROWS = 512  # queries that are sampled
 
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """``products``: multiply-adds of each sum of products, in the program's order. ``share``: how much of the products
-    a mask leaves, which is not the same everywhere."""
+    """Multiply-adds of a program.
+
+    ``products``: multiply-adds of each sum of products, in the program's order. ``share``: fraction of the products
+    that a static mask keeps; the fraction may differ between rows.
+    """
 
     products: tuple[float, ...]
     share: float = 1.0
@@ -33,10 +36,11 @@ class Arithmetic:
 
 @lru_cache(maxsize=1024)
 def arithmetic(program: Program) -> Arithmetic:
-    """The arithmetic of a program.
+    """Counts the multiply-adds of a program's sums of products.
 
-    Of attention the pairs of queries and keys that a mask leaves, where positions alone say which; none where lengths
-    that are read do. What stands around a sum of products, as an activation, is not counted.
+    For attention, counts the pairs of queries and keys that a mask keeps if positions alone decide it. If lengths that
+    are read decide, no pair is counted. Operations around a sum of products, such as an activation, are not
+    counted.
     """
     found = attention.match(program)
     if found is not None:
@@ -47,18 +51,18 @@ def arithmetic(program: Program) -> Arithmetic:
 
 
 def _multiplies(s: Stage) -> bool:
-    """Whether it is a sum of products."""
+    """Whether a stage is a sum of products."""
     added = s.monoid is not None and s.monoid.combine[0].op == "add"
     return added and any(x.op == "mul" for e in s.body for x in e.walk())
 
 
 def _places(s: Stage) -> int:
-    """How many elements of the result what is combined at a point may land at; it lands at one."""
+    """Number of output elements along the axes where a scatter's source chooses its place; each source lands at one."""
     return math.prod(s.ranges[a] for a in landing(s))
 
 
 def _visible(a: attention.Attention) -> float:
-    """The share of pairs whose score is not certainly minus infinity: of queries evenly apart, from the first on."""
+    """Fraction of pairs whose score is not certainly minus infinity, over evenly spaced queries from the first on."""
     apart = max(1, a.queries // _ROWS)
     score = a.score.substitute({a.query: axis(a.query) * apart})
     scope = Scope((a.query, a.key), ((0, a.queries // apart), (0, a.keys)), {}, {})
@@ -74,7 +78,7 @@ def _seen(a: attention.Attention, e: Expr, scope: Scope) -> npt.NDArray[np.bool_
     yes, no = _seen(a, e.args[1], scope), _seen(a, e.args[2], scope)
     own = e.args[0].axes() & {a.query, a.key}
     if any(x.axes() & {a.query, a.key} for x in e.args[0].loads()):
-        return yes | no  # a mask that is read for each pair: no kernel knows it before
+        return yes | no  # a mask that is read per pair: no kernel knows it in advance
     if e.args[0].loads() or e.args[0].axes() - own:
-        return yes & no  # a length, or what differs between heads: it may leave nothing
+        return yes & no  # a length, or a value that differs between heads: it may keep no pair
     return np.where(scope.value(e.args[0]), yes, no)

@@ -1,7 +1,7 @@
-"""An operator's parameters from the arrays it is called with.
+"""Inference of an operator's parameters from the arrays of a call.
 
-Most built-in operators say themselves how (``infer``). Any other is traced with sizes that are distinct primes: an axis
-of an input that is as long as one of them shows that size.
+Most built-in operators define ``infer``. Any other operator is traced with distinct primes as sizes: an input axis
+whose length is one of the primes shows that size.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from tilewright.kernels.parameters import Kind
 Shape = tuple[int, ...]
 
 _FROM = 1009
-"""The least of the primes: longer than what an operator's function would write as a number."""
+"""The least of the primes: longer than lengths that an operator's function would hard-code."""
 
 
 def params_of(op: Operator, shapes: Sequence[Shape], given: Mapping[str, object]) -> dict[str, Value]:
-    """Every parameter, from the inputs' shapes and what a call gives by name. Raises ``UsageError``."""
+    """Every parameter, from the inputs' shapes and the parameters that a call gives by name. Raises ``UsageError``."""
     if op.infer is not None:
         return op.infer(shapes, **given)
     op.check_names(given)
@@ -40,7 +40,7 @@ def params_of(op: Operator, shapes: Sequence[Shape], given: Mapping[str, object]
 def _solve(
     op: Operator, shapes: Sequence[Shape], given: Mapping[str, object], counts: Mapping[str, int]
 ) -> dict[str, Value]:
-    """Parameters where the sizes that are not given have these numbers of axes."""
+    """Solves for the parameters that are not given; ``counts`` is the number of axes of each."""
     owners: dict[int, tuple[str, int]] = {}
     tried: dict[str, object] = {}
     primes = _primes()

@@ -8,10 +8,10 @@
 >>> sqdist.workload(m=4, n=4, k=8).label
 'sqdist m=4 n=4 k=8'
 
-Parameters without a default are sizes (whole numbers of at least 1, or shapes; in call order); those with
-one are attributes; ``parameters.py`` says which kinds there are. Every operator has ``dtype``, declared or
-not, and ``constant``: names of inputs, with commas, that are given once before the first call (weights), so
-that kernels may rearrange them.
+Parameters without a default are sizes (whole numbers of at least 1, or shapes; in call order). Parameters with a
+default are attributes; ``parameters.py`` lists the kinds. Every operator has ``dtype``, declared or not. It also has
+``constant``: comma-separated names of inputs that are given once, before the first call (weights), so that kernels may
+rearrange them.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ from tilewright.size_ranges import params_at, ranges_in
 Define = Callable[..., te.TensorRef | tuple[te.TensorRef, ...]]
 Infer = Callable[..., Mapping[str, Value]]
 SHARES = (0.0, 0.3, 0.7, 1.0)
-"""Places in ranges of sizes at which a program is compared with that of the size."""
+"""Relative positions within a range at which the symbolic program is compared with the program of that size."""
 DEFAULT_DTYPES = ("float32", "float64")
 
 
 @dataclass(frozen=True, eq=False)
 class Operator:
-    """A computation on tensors, with a name: sizes and attributes make a workload of it.
+    """A named computation on tensors, which sizes and attributes turn into a workload.
 
-    ``sizes``: names of the parameters without a default, in order; ``attributes``: the others and their
-    defaults, ``dtype`` always among them. ``numpy(*inputs, **params)``: the same computation by
-    NumPy, or ``None``. ``infer(shapes, **attributes)``: every parameter from the inputs'
-    shapes, or ``None``; ``told``: sizes that no shape shows, which a caller must pass. ``example``:
-    parameters of a small instance. ``file``: the ``FILE.py:function`` that it was loaded from, if any.
+    ``sizes``: names of the parameters without a default, in order. ``attributes``: names and defaults of the other
+    parameters, always including ``dtype``. ``numpy(*inputs, **params)``: the computation in NumPy, or ``None``.
+    ``infer(shapes, **attributes)``: returns every parameter for the inputs' shapes; may be ``None``. ``told``: sizes
+    that no shape shows, which a caller must pass. ``example``: parameters of a small instance. ``file``: the
+    ``FILE.py:function`` from which the operator was loaded, if any.
     """
 
     name: str
@@ -81,7 +81,7 @@ class Operator:
 
     @property
     def attributes(self) -> dict[str, Value]:
-        """Names and defaults of the others."""
+        """Names and defaults of the parameters that have a default."""
         return {p.name: p.default for p in self.parameters if p.default is not None}
 
     @cached_property
@@ -109,7 +109,7 @@ class Operator:
         return out
 
     def check_names(self, given: typing.Iterable[str], others: Sequence[str] = ()) -> None:
-        """Raise ``UsageError`` for a name that is no parameter's. ``others``: what else may have been meant."""
+        """Raises ``UsageError`` for an unknown parameter name. ``others``: further names that the hint may suggest."""
         for name in given:
             if name not in self._by_name:
                 raise UsageError(
@@ -118,15 +118,15 @@ class Operator:
                 )
 
     def arguments(self, params: Mapping[str, Value]) -> dict[str, Argument]:
-        """What the function receives for parameters as :meth:`params` gives them."""
+        """The arguments of the operator's function for parameters that :meth:`params` returned."""
         wanted = {k: v for k, v in params.items() if k not in IMPLICIT or (k == "dtype" and self.takes_dtype)}
         return {k: self._by_name[k].argument(v) for k, v in wanted.items()}
 
     def workload(self, **given: object) -> Workload:
         """The computation for these parameters (values, or texts as on a command line).
 
-        Raises ``UsageError`` for parameters that do not fit and ``OperatorError`` where the
-        operator's own function fails.
+        Raises ``UsageError`` for parameters that do not fit, and ``OperatorError`` if the operator's own function
+        fails.
         """
         params = self.params(**given)
         made = self._workload(params)
@@ -138,7 +138,8 @@ class Operator:
         return made
 
     def _varies_otherwise(self, made: Workload, extents: Mapping[str, Extent], params: Mapping[str, Value]) -> str:
-        """What ranges decide beside lengths of axes and numbers in expressions; empty where nothing."""
+        """Reason why symbolic sizes affect more than lengths of axes and numbers in expressions; empty if they do
+        not."""
         for s in made.inputs:
             if s.constant and any(isinstance(n, Extent) for n in s.shape):
                 return f"{s.name}, which has it, is constant"
@@ -153,7 +154,7 @@ class Operator:
             except UsageError as error:
                 shown = " ".join(f"{n}={size}" for n, size in sizes.items())
                 return f"for {shown}, {error.message.removeprefix(f'{self.name}: ')}"
-            # An axis of one element may be broadcast, which is another program.
+            # An axis of one element may be broadcast, which yields a different program.
             if 1 not in sizes.values() and at(made, sizes).program != one.program:
                 return other
         return ""
@@ -165,7 +166,8 @@ class Operator:
         try:
             program, labels = te.trace(lambda: self.define(**arguments), dtype, constants)
         except UsageError as error:
-            # What a function of nn refuses names that function; the operator that called it may be another.
+            # The message of a function of ``nn`` names that function; the operator that called it may have another
+            # name.
             named = error.message if self.name in error.message else f"{self.name}: {error.message}"
             raise UsageError(named, error.hint) from error
         except Exception as error:
@@ -178,7 +180,7 @@ class Operator:
         return inspect.signature(self.define)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The plain function: a tensor expression, or several, to be used inside another operator, in its dtype."""
+        """The plain function: a tensor expression, or several, for use inside another operator and in its dtype."""
         if any(hasattr(a, "dtype") and not isinstance(a, te.TensorRef) and getattr(a, "shape", ()) for a in args):
             raise UsageError(
                 f"{self.name} was called with arrays, but takes sizes: it defines the computation",
@@ -192,7 +194,8 @@ class Operator:
 def as_workload(
     op: str, params: Mapping[str, Value], defaults: Mapping[str, Value], program: Program, labels: Sequence[str]
 ) -> Workload:
-    """The workload of an operator for these parameters: ``program``, whose inputs the operator calls ``labels``."""
+    """The workload of an operator: ``program`` with its parameters; ``labels`` are the operator's names of the
+    inputs."""
     inputs = zip(program.inputs, labels, strict=True)
     output, *more = output_specs(program)
     text = program.dumps()
@@ -210,7 +213,7 @@ def as_workload(
 
 
 def _precision(asked: str, program: str) -> str:
-    """A workload's precision, of what was asked for and the program's text."""
+    """Precision of a workload, from the ``precision`` parameter and the program's text."""
     return asked if asked in (EXACT, PARTS) else "tf32" if '_tf32"' in program else "ieee"
 
 
@@ -237,12 +240,12 @@ def operator(
     example: Mapping[str, Value] | None = None,
     dtypes: Sequence[str] = DEFAULT_DTYPES,
 ) -> Operator | Callable[[Define], Operator]:
-    """Make an operator from a function that returns a ``te.compute``, or a tuple of them.
+    """Makes an operator from a function that returns a ``te.compute``, or a tuple of them.
 
     ``numpy(*inputs, **attributes)``: an independent implementation on NumPy arrays. ``infer(shapes, **attributes)``:
     returns the sizes, and the attributes that depend on shapes, from the inputs' shapes; it raises ``ValueError`` for
-    shapes that do not fit. Both receive the attributes' defaults. Arrays without elements, of which there are no
-    kernels, have sizes of 0. ``example``: parameters of a small instance.
+    shapes that do not fit. Both receive the attributes' defaults. Sizes are 0 for arrays without elements, for which no
+    kernels exist. ``example``: parameters of a small instance.
     """
 
     def decorate(fn: Define) -> Operator:
@@ -294,13 +297,13 @@ def _make(
             found = infer([tuple(map(int, s)) for s in shapes], **arguments(for_infer, attributes))
         except TilewrightError:
             raise
-        except ValueError as error:  # a shape of another rank fails to unpack
+        except ValueError as error:  # unpacking a shape of another rank raises it
             shown = " and ".join("x".join(map(str, s)) or "()" for s in shapes)
             raise UsageError(f"{name} cannot take inputs of shape {shown} ({error})", _shapes_of(op)) from error
         return op._params({**attributes, **found}, least)
 
     def arguments(accepted: Mapping[str, Value | None], stored: Mapping[str, Value]) -> dict[str, Argument]:
-        """The parameters that a function accepts, with the operator's defaults where none is given."""
+        """The parameters that a function accepts; those not given have the operator's defaults."""
         known = {k: stored.get(k, default) for k, default in accepted.items()}
         return {k: by_name[k].argument(v) for k, v in known.items() if v is not None}
 
@@ -308,10 +311,10 @@ def _make(
 
 
 def _accepted(fn: Callable[..., Any] | None, parameters: Sequence[Parameter], all_of: bool) -> dict[str, Value | None]:
-    """Parameters that a function is passed, by name: attributes (``all_of`` them, or those that it names), and sizes
-    that it takes by keyword only.
+    """Parameters that ``fn`` is passed, by name: attributes, and sizes that it takes by keyword only.
 
-    Each with the operator's default where the function has none of its own, else ``None``: left out unless given.
+    ``all_of``: pass all attributes, also those that the signature does not name. The value is the operator's default;
+    it is ``None`` if the function has a default of its own, and the parameter is then passed only if given.
     """
     found: dict[str, Value | None] = {}
     own = {} if fn is None else inspect.signature(fn).parameters
@@ -335,7 +338,7 @@ def _shapes_of(op: Operator) -> str:
 def _parameters(fn: Define, name: str, dtypes: tuple[str, ...]) -> tuple[Parameter, ...]:
     try:
         hints = typing.get_type_hints(fn, include_extras=True)
-    except Exception:  # an annotation for type checkers only; coercion then follows the defaults
+    except Exception:  # an annotation for type checkers only; defaults then determine the kind
         hints = {}
     out: list[Parameter] = []
     default_dtype: Value = dtypes[0]
@@ -358,7 +361,7 @@ def _parameters(fn: Define, name: str, dtypes: tuple[str, ...]) -> tuple[Paramet
 
 
 def blame(error: BaseException, filename: str, what: str, first: int | None = None) -> OperatorError:
-    """An ``OperatorError`` that names the line of ``filename`` where an error came from, or the ``first`` one."""
+    """An ``OperatorError`` that names the line of ``filename`` where the error arose, or line ``first`` if unknown."""
     lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == filename]
     line = lines[-1] if lines else first
     if isinstance(error, SyntaxError) and error.filename == filename:

@@ -1,4 +1,4 @@
-"""Reads an operator from a user's Python file, turning whatever goes wrong into one clear line."""
+"""Loads an operator from a user's Python file, and turns every error into one clear line."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tilewright.kernels.operator import Operator, blame, operator
 
 
 def load_operator(reference: str) -> Operator:
-    """The operator ``FILE.py:function``; the function may be left out where the file holds one.
+    """The operator ``FILE.py:function``; the function may be omitted if the file defines one operator.
 
-    Raises ``UsageError`` for a file or function that is not there, and ``OperatorError`` (with file
-    and line) for a file that raises.
+    Raises ``UsageError`` for a missing file or function, and ``OperatorError`` (with file and line) for a file that
+    raises.
     """
     text, _, name = (reference, "", "") if reference.endswith(".py") else reference.rpartition(":")
     path = Path(text if text.endswith(".py") else text + ".py").expanduser()

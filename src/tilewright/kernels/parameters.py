@@ -1,11 +1,11 @@
-"""Parameters of operators: their kinds, and how a value or a text becomes one.
+"""Parameters of operators: their kinds, and the conversion of values and texts.
 
 >>> from tilewright.kernels.parameters import Kind, Parameter
 >>> Parameter("stride", Kind.INTS, 1).coerce("conv2d", "2,1")
 '2,1'
 
-A parameter's stored value is a JSON scalar, so that workloads can be written down: several whole numbers are kept
-as a text (``"2,1"``), and the operator's function receives them as a tuple.
+A parameter's stored value is a JSON scalar: several whole numbers are stored as a text (``"2,1"``), and the operator's
+function receives them as a tuple.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tilewright.size_ranges import extents_in, span_of
 
 
 class Kind(enum.Enum):
-    """What a parameter holds; the value says how to name it in an error, and how it is written."""
+    """Kind of a parameter's values: its name in an error message, and an example of its spelling."""
 
     BOOL = ("true or false", "true or false")
     INT = ("a whole number", "512")
@@ -36,9 +36,10 @@ class Kind(enum.Enum):
 
 
 Ints = Annotated[Union[int, tuple[int, ...]], Kind.INTS]
-"""Annotation of a parameter that is one whole number for all axes, or one for each: ``2``, ``"2,1"``, ``(2, 1)``.
+"""Annotation of a parameter with one whole number for all axes, or one for each axis: ``2``, ``"2,1"``, ``(2, 1)``.
 
-The function receives an ``int`` or a ``tuple``; equal numbers are one (``(2, 2)`` is ``2``)."""
+The function receives an ``int`` or a ``tuple``; equal numbers collapse to one (``(2, 2)`` is ``2``).
+"""
 
 Shape = Annotated[tuple[int, ...], Kind.SHAPE]
 """Annotation of a parameter that is a tensor's shape, of any rank: ``"32,8192"``, ``(32, 8192)``, ``7``.
@@ -46,7 +47,7 @@ Shape = Annotated[tuple[int, ...], Kind.SHAPE]
 The function receives a ``tuple``."""
 
 Argument = Union[Value, tuple[int, ...]]
-"""What an operator's function receives."""
+"""Value that an operator's function receives."""
 
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 _TYPES = {bool: Kind.BOOL, int: Kind.INT, float: Kind.FLOAT, str: Kind.STR}
@@ -54,7 +55,7 @@ _TYPES = {bool: Kind.BOOL, int: Kind.INT, float: Kind.FLOAT, str: Kind.STR}
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter: its kind, its default (``None`` for a size), and the values it may take."""
+    """One parameter: its kind, its default (``None`` for a size), and the allowed values."""
 
     name: str
     kind: Kind
@@ -62,9 +63,9 @@ class Parameter:
     choices: tuple[Value, ...] = ()
 
     def coerce(self, op: str, given: object, least: int = 1) -> Value:
-        """The stored value, from a value or a text; of ranges their text, ``1..4096``. Raises ``UsageError``.
+        """The stored value of a value or text; a range is stored as its text, ``1..4096``. Raises ``UsageError``.
 
-        ``least``: the smallest size; 0 for sizes of arrays without elements, of which there are no kernels.
+        ``least``: the smallest size; 0 allows arrays without elements, for which no kernels exist.
         """
         if self._is_size and isinstance(given, str) and ".." in given:
             return self._range(op, given)
@@ -82,7 +83,7 @@ class Parameter:
         return value
 
     def argument(self, stored: Value) -> Argument:
-        """What the operator's function receives for a stored value."""
+        """The value that the operator's function receives for a stored value."""
         if self._is_size and isinstance(stored, str) and ".." in stored:
             extents = extents_in(self.name, stored)
             return extents if self.kind is Kind.SHAPE else extents[0]
@@ -104,14 +105,14 @@ class Parameter:
         return ",".join(shown) + ("," if len(shown) == 1 and ".." in shown[0] else "")
 
     def _close(self, given: object) -> str:
-        """How to write what was given, or something like it."""
+        """Suggests a spelling close to the given value."""
         if self.kind is Kind.INT and isinstance(near := convert(given, Kind.FLOAT), float) and 1 <= near < 1e15:
             return f"{self.name}={round(near)}"
         return self.hint
 
     @property
     def hint(self) -> str:
-        """How to write it."""
+        """An example of how to write the parameter."""
         if self.choices:
             return f"{self.name}= one of {', '.join(map(str, self.choices))}"
         return f"{self.name}={self.kind.value[1]}"
@@ -144,7 +145,7 @@ def parameter(op: str, name: str, hint: Any, default: object) -> Parameter:
 
 
 def convert(given: object, kind: Kind) -> Value | None:
-    """``given`` as it is stored, or ``None`` where it is nothing of that kind."""
+    """``given`` as it is stored, or ``None`` if it is not of that kind."""
     if kind in (Kind.INTS, Kind.SHAPE):
         found = numbers(given)
         if found is None:
@@ -171,20 +172,20 @@ def convert(given: object, kind: Kind) -> Value | None:
 
 
 def type_name(given: object) -> object:
-    """NumPy's element types by their names, and everything else as it is."""
+    """Replaces a NumPy element type by its name; returns any other value unchanged."""
     if isinstance(given, type) and issubclass(given, np.generic):
         given = np.dtype(given)
     return given.name if isinstance(given, np.dtype) else given
 
 
 def _plain(given: object) -> object:
-    """NumPy's scalars as Python's."""
+    """Converts a NumPy scalar to Python's; returns any other value unchanged."""
     scalar = isinstance(given, np.generic) or (isinstance(given, np.ndarray) and given.ndim == 0)
     return given.item() if scalar else given  # type: ignore[attr-defined]
 
 
 def numbers(given: object) -> tuple[int, ...] | None:
-    """One whole number or several, from values or a text, or ``None`` where it is nothing of that kind."""
+    """One or several whole numbers, from values or a text; ``None`` for any other value."""
     if isinstance(given, str):
         inner = given.strip().strip("()[]").rstrip(",")
         given = tuple(inner.split(",")) if inner else ()
@@ -202,16 +203,16 @@ def _stored(stored: Value) -> tuple[int, ...]:
 
 
 def settled(given: object) -> object:
-    """A value as look-ups by name compare it: several numbers as their text, NumPy's scalars as Python's."""
+    """Canonical form of a value for look-ups by name: several numbers as their text, NumPy's scalars as Python's."""
     if isinstance(given, (tuple, list, np.ndarray)):
         found = numbers(given)
-        # One number in a list stands for no plain number.
+        # A list of one number does not equal the plain number.
         return given if found is None or len(found) == 1 else ",".join(map(str, found))
     return _plain(given)
 
 
 def agree(stored: Value, given: object) -> bool:
-    """Whether a settled value means a stored one: ``2,2`` is ``2`` where numbers hold for every axis."""
+    """Whether a canonical value equals a stored one: ``2,2`` is ``2`` where one number holds for every axis."""
     if stored == given or not isinstance(given, str) or isinstance(stored, (bool, float)):
         return stored == given
     return stored in (convert(given, Kind.INTS), convert(given, Kind.SHAPE))

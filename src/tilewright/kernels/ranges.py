@@ -1,4 +1,4 @@
-"""Workloads of which sizes are ranges: what they are for sizes within."""
+"""Workloads with symbolic sizes, specialised to sizes or to narrower ranges."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tilewright.size_ranges import params_within
 
 
 def varying(workload: Workload) -> Extent | None:
-    """The first size that each call chooses; ``None`` where all are fixed."""
+    """The first symbolic size of a workload; ``None`` if all sizes are fixed."""
     return next(iter(workload.ranges.values()), None)
 
 
 def at(workload: Workload, sizes: Sizes | int) -> Workload:
-    """The workload with its ranges set to sizes: by name, or the size of the only one.
+    """The workload with numbers for its symbolic sizes: by name, or one number for all of them.
 
-    Raises ``UsageError`` for one outside of its range.
+    Raises ``UsageError`` for a size outside its range.
     """
     ranges = workload.ranges
     if not ranges:
@@ -35,7 +35,7 @@ def at(workload: Workload, sizes: Sizes | int) -> Workload:
 
 
 def narrowed(workload: Workload, spans: Mapping[str, tuple[int, int]]) -> Workload:
-    """The workload with other ranges, within its own, by name; of one size where both ends are it."""
+    """The workload with narrower ranges, by name; a range with equal bounds becomes a number."""
     fixed = {n: low for n, (low, high) in spans.items() if low == high}
     if fixed.keys() == workload.ranges.keys():
         return at(workload, fixed)
@@ -43,7 +43,7 @@ def narrowed(workload: Workload, spans: Mapping[str, tuple[int, int]]) -> Worklo
 
 
 def _stated(workload: Workload, program: Program, spans: Mapping[str, tuple[int, int]]) -> Workload:
-    """The workload with other ranges, or single sizes, by name: ``program`` has them already."""
+    """The workload around ``program``, which has the ranges or numbers of ``spans`` already."""
     output, *more = output_specs(program)
     return replace(
         workload,

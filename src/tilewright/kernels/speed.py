@@ -1,4 +1,4 @@
-"""How fast a call is, in the unit that says something: operations a second, or bytes where moving them is the work."""
+"""Speed of a call, in operations a second if it is compute-bound, in bytes a second if it is memory-bound."""
 
 from __future__ import annotations
 
@@ -11,22 +11,28 @@ from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.units import with_unit
 
 DENSE = 2.5
-"""Operations a byte from which on arithmetic is the work. Processors and GPUs do more than this while a byte comes from
-memory; softmax, norms and elementwise chains stay below, products of more than a few rows far above."""
+"""Arithmetic intensity, in operations a byte, from which a workload counts as compute-bound.
+
+Processors and GPUs compute more than this per byte of memory traffic. Softmax, norms and elementwise chains lie below;
+products of more than a few rows lie far above.
+"""
 
 
 ABOVE = 1.05
-"""A share of a limit beyond which the limit is wrong: the kernel does fewer operations, or moves fewer bytes, than were
-counted, or the device was slower when the limit was measured."""
+"""Largest plausible fraction of a peak. A larger one means that the peak or the count is wrong.
+
+The kernel does fewer operations or moves fewer bytes than were counted, or the device was slower when the peak was
+measured.
+"""
 
 
 def is_share(share: float | None) -> TypeGuard[float]:
-    """Whether a share of a peak is known and possible."""
+    """Whether a fraction of a peak is known and plausible."""
     return share is not None and share <= ABOVE
 
 
 def compulsory_bytes(workload: Workload) -> int:
-    """Bytes of every input and output, each moved once; 0 where an element type is not known."""
+    """Bytes of every input and output, each moved once; 0 if an element type is not known."""
     tensors = (*workload.inputs, *workload.outputs)
     if any(t.dtype not in ITEMSIZE for t in tensors):
         return 0
@@ -35,12 +41,12 @@ def compulsory_bytes(workload: Workload) -> int:
 
 
 def is_arithmetic(workload: Workload) -> bool:
-    """Whether operations are what a call's time is held against, and not bytes."""
+    """Whether the workload is compute-bound: its speed is given in operations, not in bytes."""
     return workload.flops >= DENSE * compulsory_bytes(workload)
 
 
 def speed(workload: Workload, seconds: float | None) -> str:
-    """``81.2 GFLOP/s``; of work that is mostly moving, ``12.3 GB/s`` of inputs and outputs."""
+    """``81.2 GFLOP/s``; for a memory-bound workload, ``12.3 GB/s`` of inputs and outputs."""
     if not seconds:
         return "-"
     if is_arithmetic(workload):

@@ -1,8 +1,8 @@
-"""A kernel as one value: its loops, static features, launches, memory and text.
+"""A kernel as one value: its loops, static features, launches, memory and source text.
 
-What callers ask of a kernel is a function of that value alone: :attr:`Kernel.nests` for features and the roofline,
-:attr:`Kernel.static`, :meth:`Kernel.program` for how it is called, :meth:`Kernel.lower` for its source. The text takes
-loops, arrays and arguments from the kernel that it is given, so none of them is stated twice.
+All that callers need is derived from that value: :attr:`Kernel.nests` for features and the roofline,
+:attr:`Kernel.static`, :meth:`Kernel.program` for its launch program, :meth:`Kernel.lower` for its source. The text
+takes loops, arrays and arguments from the kernel value, so each is stated once.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ __all__ = [
 
 @dataclass(frozen=True)
 class LoweredKernel:
-    """Source of one kernel and how to call it.
+    """Source of one kernel and its launch program.
 
-    ``source`` is C++ that follows ``codegen.prelude(target)`` in a translation unit, with every
-    name it defines prefixed by ``symbol`` or static inside ``namespace <symbol>_``; several kernels
-    can stand in one unit, unless it must stand ``alone``. It depends on the schedule's structure only.
+    ``source`` is C++ that follows ``codegen.prelude(target)`` in a translation unit. Every name that it defines is
+    prefixed by ``symbol`` or static inside ``namespace <symbol>_``. So several kernels can share a unit, unless one
+    must stand ``alone``. The source depends on the schedule's structure only.
     """
 
     symbol: str
@@ -39,12 +39,12 @@ class LoweredKernel:
 
 
 def entry(program: Program, *arguments: str, tasks: bool = False) -> tuple[Launch]:
-    """The launch of a CPU kernel: ``arguments``, the number of ``tasks``, and the sizes that calls choose."""
+    """The launch of a CPU kernel: ``arguments``, the number of ``tasks`` if it takes one, and the symbolic sizes."""
     return (Launch("", (*arguments, *(("tasks",) if tasks else ()), *program.size_arguments)),)
 
 
 class Launched(Protocol):
-    """What a call of a kernel launches; ``symbol`` is what follows the kernel's own symbol."""
+    """One launch of a kernel's call; ``symbol`` is the suffix of the kernel's own symbol."""
 
     @property
     def symbol(self) -> str: ...
@@ -65,10 +65,10 @@ class Text(Protocol):
 
 @dataclass(frozen=True)
 class Emitted:
-    """Text whose loops the emitter prints from ``printed``; their ``chunked`` trips are shared out among ``tasks``.
+    """Text whose loops the emitter prints from ``printed``; ``tasks`` tasks share the iterations of ``chunked`` loops.
 
-    ``body`` prints a kernel's declarations and every nest that it is given through the emitter, and returns the text of
-    helper functions.
+    ``body`` prints a kernel's declarations, and every nest that it is given, through the emitter. It returns the text
+    of helper functions.
     """
 
     printed: tuple[LoopNest, ...]
@@ -80,13 +80,13 @@ class Emitted:
         return tuple(replace(n, loops=divided(n.loops, self.tasks)) for n in self.printed)
 
     def loops(self, kernel: Kernel) -> tuple[LoopNest, ...]:
-        """The printed nests as each task runs them."""
+        """The printed nests with ``chunked`` loops divided, as one task runs them."""
         return self._divided
 
     def emit(self, kernel: Kernel, symbol: str) -> tuple[Emitter, str]:
         """The emitter that has printed the kernel, and the text of helper functions.
 
-        Raises ``ValueError`` where the body leaves out a nest.
+        Raises ``ValueError`` if the body does not print a nest.
         """
         emitter = Emitter(symbol)
         helpers = self.body(kernel, emitter, self.printed)
@@ -102,9 +102,12 @@ class Emitted:
 
 @dataclass(frozen=True)
 class Opaque:
-    """Text placed by hand. ``nests``, or a function that gives them, state its loops and what they read and write; the
-    kernel's workspace states what the text allocates. ``write`` prints the text of a kernel, of whose nests and
-    workspace it may take sizes, for a symbol."""
+    """Text written by hand.
+
+    ``nests``, or a function that returns them, states the text's loops with their reads and writes. The kernel's
+    workspace states what the text allocates. ``write`` prints the text of a kernel for a symbol; it may take sizes from
+    the kernel's nests and workspace.
+    """
 
     nests: tuple[LoopNest, ...] | Callable[[], tuple[LoopNest, ...]]
     write: Callable[[Kernel, str], str]
@@ -118,9 +121,12 @@ class Opaque:
 
 @dataclass(frozen=True, kw_only=True)
 class Kernel:
-    """One kernel of a CPU or a GPU. Symbols of ``launches`` and of ``prepack`` are what follows the kernel's own; the
-    other fields of a launch program are :class:`~tilewright.core.LaunchProgram`'s. All but text and static features may
-    be given as functions: a search asks for the features of far more schedules than it lowers."""
+    """One kernel of a CPU or a GPU.
+
+    Symbols of ``launches`` and of ``prepack`` are suffixes of the kernel's own symbol. The other fields of a launch
+    program are those of :class:`~tilewright.core.LaunchProgram`. All fields but text and static features may be given
+    as functions: a search asks for the features of far more schedules than it lowers.
+    """
 
     text: Text
     static: Static
@@ -134,7 +140,7 @@ class Kernel:
 
     @property
     def nests(self) -> tuple[LoopNest, ...]:
-        """The loops of each part, for features and the roofline."""
+        """The loop nests of the kernel, for features and the roofline."""
         return self.text.loops(self)
 
     @property
@@ -144,12 +150,12 @@ class Kernel:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """Names of the arguments of the first launch, in order; a CPU kernel's entry point reads them from ``args``."""
+        """Argument names of the first launch, in order; a CPU kernel's entry point reads the values from ``args``."""
         return self.launches[0].arguments
 
     @property
     def tasks(self) -> str:
-        """C text of the number of tasks among which a CPU kernel shares out units of work, at most."""
+        """C text of the largest number of tasks among which a CPU kernel divides its units of work."""
         return "tasks" if "tasks" in self.arguments else "1L"
 
     def argument(self, name: str) -> str:
@@ -157,19 +163,19 @@ class Kernel:
         return f"args[{self.arguments.index(name)}]"
 
     def program(self, symbol: str) -> LaunchProgram:
-        """How the kernel is called under a symbol."""
+        """The launch program of the kernel under a symbol."""
         return LaunchProgram(
             tuple(x.under(symbol) for x in self.launches), self.workspace.bytes, self.zero_fill, self.align,
             rounding=self.rounding, prepack=tuple(replace(x, launch=x.launch.under(symbol)) for x in self.prepack),
         )  # fmt: skip
 
     def lower(self, symbol: str) -> LoweredKernel:
-        """The source and how to call it."""
+        """The kernel's source and launch program under a symbol."""
         return LoweredKernel(symbol, self.text.source(self, symbol), self.program(symbol), self.alone)
 
 
 # --------------------------------------------------------------------------- static features
-# What is known of a kernel before it is compiled, beside its loops.
+# Facts about a kernel before it is compiled, beside its loops.
 
 STATIC: Mapping[str, str] = {
     "prefetch": "bytes ahead of its use at which an input is asked for; 0: it is not",
@@ -183,17 +189,19 @@ STATIC: Mapping[str, str] = {
 
 
 class Static(Protocol):
-    """Static features of a kernel. Every template of a kind of target gives the same names, so that a cost model can
-    learn across templates."""
+    """Static features of a kernel.
+
+    All templates for one kind of target have equal feature names, so that a cost model can learn across templates.
+    """
 
     def numbers(self, kernel: Kernel) -> Mapping[str, float]:
-        """The features of a kernel that has these, by name."""
+        """The features by name, for a kernel that has this value as ``static``."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class CpuStatic:
-    """Static features of a CPU kernel by the names of :data:`STATIC`; 0 where a template has no such choice."""
+    """Static features of a CPU kernel, named as in :data:`STATIC`; 0 if a template lacks the choice."""
 
     prefetch: int = 0
     prefetch_output: bool = False

@@ -1,4 +1,4 @@
-"""The memory that a kernel needs beside its tensors: named arrays, where each lies, and how much there is of all."""
+"""The scratch memory of a kernel: named arrays, their byte offsets, and the total size in bytes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ BYTES = C_BYTES | {"char": 1}
 class Array:
     """An array of a workspace: ``count`` elements of the C type ``ctype``.
 
-    The count is a number, an extent or an expression of launch arguments. ``copies``: how many threads have an array of
-    their own; 0: all share one.
+    ``count`` is a number, an extent or an expression of launch arguments. ``copies``: number of threads that each have
+    a private copy; 0: all threads share one array.
     """
 
     name: str
@@ -36,10 +36,10 @@ class Array:
 
 @dataclass(frozen=True)
 class Workspace:
-    """Arrays one after the other, each from a multiple of ``align`` bytes on.
+    """Arrays one after the other, each aligned to ``align`` bytes.
 
-    Neighbours of which every thread has a copy are a block: one thread's copies of all of them, then the next thread's.
-    ``locals``: integers that the kernel computes from its launch arguments, each from those before it; counts may name
+    Consecutive arrays with private copies form a block: one thread's copies of all of them, then the next thread's.
+    ``locals``: integers that the kernel computes from its launch arguments, each from earlier ones; counts may name
     them.
     """
 
@@ -49,12 +49,12 @@ class Workspace:
 
     @classmethod
     def of(cls, count: IntExpr) -> Workspace:
-        """Bytes that a text places by itself."""
+        """A workspace of ``count`` bytes, whose layout the kernel's text decides."""
         return cls((Array("bytes", "char", count),), 1) if count != 0 else cls()
 
     @cached_property
     def _laid(self) -> tuple[Mapping[str, IntExpr], Mapping[str, IntExpr], IntExpr]:
-        """Byte offsets by array, bytes of a thread's block by array that has copies, and bytes of all."""
+        """Byte offset of each array, bytes of one thread's block for each array with copies, and total bytes."""
         at: IntExpr = 0
         offsets: dict[str, IntExpr] = {}
         blocks: dict[str, IntExpr] = {}
@@ -76,18 +76,18 @@ class Workspace:
         return iter(self.arrays)
 
     def room(self, a: Array) -> IntExpr:
-        """Bytes of one copy of an array, up to where the next array may begin."""
+        """Bytes of one copy of an array, rounded up to the alignment."""
         return rounded(a.bytes, self.align)
 
     def elements(self, a: Array) -> int:
-        """Elements of one copy of an array whose size is known, up to where the next array may begin."""
+        """Elements of one copy of an array of known size, rounded up to the alignment."""
         room = self.room(a)
         assert isinstance(room, int)
         return room // BYTES[a.ctype]
 
     @property
     def bytes(self) -> IntExpr:
-        """Bytes of all arrays, as a launch program has them: of launch arguments alone."""
+        """Total bytes, as an expression of launch arguments only (locals are substituted)."""
         known: dict[str, IntExpr] = {}
         for name, e in self.locals.items():
             known[name] = named(e, lambda n: known.get(n, n))
@@ -98,17 +98,17 @@ class Workspace:
         return self._laid[0][name]
 
     def at(self, name: str) -> int:
-        """Byte offset of an array that lies behind arrays of known sizes alone."""
+        """Byte offset of an array that follows only arrays of known sizes."""
         at = self.offset(name)
         assert isinstance(at, int)
         return at
 
     def each(self, name: str) -> IntExpr:
-        """Bytes from one thread's copy of an array to the next thread's."""
+        """Bytes from one thread's copy of an array to the next thread's copy."""
         return self._laid[1][name]
 
     def pointers(self, text: Callable[[int], str] = ctext) -> Iterator[tuple[str, str, str]]:
-        """C type, name and value of a pointer to each array; ``text`` gives the C text of an offset."""
+        """Yields C type, name and value of a pointer to each array; ``text`` gives the C text of an offset."""
         for a in self.arrays:
             yield f"{a.ctype} *", a.name, f"({a.ctype} *)((char *)workspace + {text(self.at(a.name))})"
 

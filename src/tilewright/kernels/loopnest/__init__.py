@@ -1,7 +1,7 @@
-"""What a schedule lowers to before any text is printed: loops, and where operand tiles are staged.
+"""Loop nests, to which a schedule lowers before any text is printed: loops, accesses and staged tiles.
 
-A :class:`LoopNest` is a description without passes over it. The emitter prints its loops, bounds
-and indices; the footprint analysis reads flops, bytes and reuse from the same value.
+A :class:`LoopNest` is a plain description. The emitter prints its loops, bounds and indices; the footprint analysis
+reads flops, bytes and reuse from the same value.
 """
 
 from __future__ import annotations
@@ -14,20 +14,21 @@ from tilewright.kernels.expression.expr import Expr, ValueNumbers
 from tilewright.kernels.expression.program import Tensor
 
 BLOCK = ("unroll", "vector")
-"""Kinds of loops that are no loops in the text: a body computes all their iterations together."""
+"""Kinds of loops that the text does not contain: one execution of a body computes all their iterations."""
 
 
 @dataclass(frozen=True)
 class Loop:
-    """One loop: it walks ``extent`` elements of ``axis`` in steps of ``step``.
+    """One loop over ``extent`` elements of ``axis`` in steps of ``step`` elements.
 
-    ``step`` is the span that one iteration hands to the loops inside (1 for the innermost loop over
-    an axis). ``argument`` names the launch argument that carries the step at run time; ``step`` is
-    then its value in this schedule, and two nests that differ only there print the same source.
-    ``kind``: ``serial``, ``parallel`` (iterations may run on different threads), ``chunked`` (parallel, and each
-    task gets one chunk of neighbouring iterations), ``unroll`` (printed out), ``vector`` (one SIMD
-    operation). ``level``: which level of the memory hierarchy the tile inside is meant for: ``outer``, ``l3``,
-    ``l2``, ``l1``, ``register``. ``walked``: the loops over the nest's axes that one over numbers of pieces stands for.
+    ``step`` is the span that one iteration hands to the loops inside (1 for the innermost loop over an axis).
+    ``argument`` names the launch argument that carries the step at run time; ``step`` is its value in this schedule.
+    Two nests that differ only in steps with an argument print the same source.
+
+    ``kind``: ``serial``, ``parallel`` (iterations may run on different threads), ``chunked`` (parallel, each task gets
+    one contiguous chunk of iterations), ``unroll`` (unrolled in the text), ``vector`` (one SIMD operation). ``level``:
+    memory level for which the tile inside is meant: ``outer``, ``l3``, ``l2``, ``l1``, ``register``. ``walked``: if the
+    loop counts chunks of work, the loops over the nest's axes that it replaces.
     """
 
     axis: str
@@ -44,7 +45,7 @@ class Loop:
 
 
 def vectors(axis: str, size: int, lanes: int, count: int) -> tuple[Loop, ...]:
-    """Loops over ``size`` elements in blocks of ``count`` vectors: around a block, over its vectors, over lanes."""
+    """Loops over ``size`` elements in blocks of ``count`` vectors: over blocks, over a block's vectors, over lanes."""
     block = lanes * count
     several = (Loop(axis, min(size, block), lanes, "unroll", "register"),) if count > 1 else ()
     around = Loop(axis, size, block, level="register")
@@ -52,7 +53,7 @@ def vectors(axis: str, size: int, lanes: int, count: int) -> tuple[Loop, ...]:
 
 
 def divided(loops: Iterable[Loop], tasks: int) -> tuple[Loop, ...]:
-    """The loops, the ``chunked`` ones divided among ``tasks`` tasks, the outermost first."""
+    """The loops with the ``chunked`` ones divided among ``tasks`` tasks, the outermost loop first."""
     found = []
     for x in chain.from_iterable((x,) if x.walked is None else x.walked for x in loops):
         if x.kind != "chunked":
@@ -70,10 +71,10 @@ def divided(loops: Iterable[Loop], tasks: int) -> tuple[Loop, ...]:
 
 @dataclass(frozen=True)
 class Layout:
-    """A dense or padded array of elements: shape, strides (elements), and an optional XOR swizzle.
+    """A dense or padded array: shape, strides in elements, and an optional XOR swizzle.
 
-    ``swizzle = (bits, base, shift)``: address bits ``[base, base+bits)`` are XORed with the bits
-    ``shift`` places above them. Layouts describe packed panels, prepacked weights, register tiles.
+    ``swizzle = (bits, base, shift)``: address bits ``[base, base+bits)`` are XORed with the bits ``shift`` places above
+    them. Layouts describe packed panels, prepacked weights and register tiles.
     """
 
     shape: tuple[int, ...]
@@ -90,11 +91,11 @@ class Layout:
 
     @property
     def size(self) -> int:
-        """Elements from the first to one past the last addressed (before swizzling)."""
+        """Number of elements from the first to the last address, both included, before swizzling."""
         return 1 + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
 
     def offset(self, *index: int) -> int:
-        """Position, in elements, of an index."""
+        """Position of an index, in elements."""
         at = sum(i * s for i, s in zip(index, self.strides, strict=True))
         if self.swizzle is None:
             return at
@@ -102,7 +103,7 @@ class Layout:
         return at ^ (((at >> (base + shift)) & ((1 << bits) - 1)) << base)
 
     def text(self, *index: str) -> str:
-        """C text of the position of an index given as C texts."""
+        """C text of the position of an index that is given as C texts."""
         terms = [
             i if s == 1 else f"({i})*{s}L"
             for i, s, n in zip(index, self.strides, self.shape, strict=True)
@@ -115,7 +116,7 @@ class Layout:
         return f"(({at})^(((({at})>>{base + shift})&{(1 << bits) - 1})<<{base}))"
 
     def injective(self) -> bool:
-        """Whether no two indices share a position (swizzles permute, so strides decide)."""
+        """Whether distinct indices have distinct positions. Swizzles permute positions, so strides decide."""
         reach = 0
         for n, s in sorted(zip(self.shape, self.strides, strict=True), key=lambda p: p[1]):
             if n > 1:
@@ -127,10 +128,10 @@ class Layout:
 
 @dataclass(frozen=True)
 class Access:
-    """One tensor access of the innermost body: indices are expressions of the nest's axes.
+    """One tensor access of the innermost body: its indices are expressions of the nest's axes.
 
-    Stores, and reads with ``outside``, happen once per output point, outside of the reduce loops. ``moves``:
-    instructions, roughly, that bring each vector into order after it is read.
+    Stores, and reads with ``outside``, run once per output point, outside the reduce loops. ``moves``: approximate
+    number of instructions that permute each vector after it is read.
     """
 
     tensor: str
@@ -144,7 +145,7 @@ class Access:
 def reads(
     exprs: Iterable[Expr], tensors: Mapping[str, Tensor] | None = None, outside: bool = False
 ) -> tuple[Access, ...]:
-    """Reads of an evaluation, a repeated one once, those inside of indices included; ``tensors`` say of which dtype."""
+    """The distinct reads of an evaluation, including those inside indices; ``tensors`` gives their dtypes."""
     numbers = ValueNumbers()
     found = {numbers.of(x): x for e in exprs for x in e.loads()}
     return tuple(
@@ -155,11 +156,12 @@ def reads(
 
 @dataclass(frozen=True)
 class Staged:
-    """A tile copied before use, or before it is stored: inside loop number ``depth`` (loops before it are fixed).
+    """A tile that is copied before its use or before it is stored.
 
-    ``depth`` is ``None`` for what is copied once, before the first call. ``tensor`` names the access that the copy
-    serves, ``layout`` is the copy's, in elements. ``moves``: instructions, roughly, that copying an element takes: a
-    lane's share of a vector's, 1 where elements are copied one by one, more where the place of each is worked out.
+    ``depth``: number of loops around the copy; ``None``: the copy runs once, before the first call. ``tensor`` names
+    the access that the copy serves; ``layout`` is the copy's, in elements. ``moves``: approximate instructions per
+    copied element. It is a lane's share of a vector copy's, 1 for scalar copies, and more if each element's position is
+    computed.
     """
 
     tensor: str
@@ -171,10 +173,10 @@ class Staged:
 
 @dataclass(frozen=True)
 class LoopNest:
-    """Loops, outermost first; the innermost body's accesses; staged copies; operations per point.
+    """Loops, outermost first, with the innermost body's accesses, staged copies and operation counts.
 
-    ``flops_per_output`` counts what is done once per output point (finish and epilogue). The axes of
-    the store's indices are the output axes, the others are reduced.
+    ``flops_per_output`` counts operations once per output point (finish and epilogue). The axes in the store's indices
+    are the output axes; all other axes are reduced.
     """
 
     name: str
@@ -188,13 +190,13 @@ class LoopNest:
 
     @property
     def chunked(self) -> tuple[Loop, ...]:
-        """The loops of which each task gets a chunk of iterations."""
+        """The ``chunked`` loops."""
         return tuple(x for x in self.loops if x.kind == "chunked")
 
     def spans(self, axis: str) -> tuple[int, ...]:
         """The extent of an axis, then the step of each of its loops.
 
-        Raises ``ValueError`` where a loop walks another extent than it is handed in, or the last step is not 1.
+        Raises ``ValueError`` if a loop's extent differs from the enclosing step, or if the last step is not 1.
         """
         loops = [x for x in self.loops if x.axis == axis]
         found = (int(self.axes[axis]), *(x.step for x in loops))
@@ -204,12 +206,13 @@ class LoopNest:
 
     @property
     def around(self) -> tuple[Loop, ...]:
-        """The loops around a block, which those of kinds ``unroll`` and ``vector`` compute."""
+        """The loops around the block; loops of kinds ``unroll`` and ``vector`` form the block."""
         return tuple(x for x in self.loops if x.kind not in BLOCK)
 
     @property
     def blocks(self) -> dict[str, tuple[int, ...]]:
-        """Sizes of blocks by axis, largest first: the step of the loop around, and that of the block's first loop."""
+        """Sizes of blocks by axis, largest first: the step of the loop around, and the step of the block's first
+        loop."""
         inside: dict[str, int] = {}
         for x in self.loops:
             if x.kind == "unroll":

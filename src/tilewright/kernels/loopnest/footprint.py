@@ -1,10 +1,10 @@
-"""What a schedule does to the machine, read from its loop nests: work, traffic, reuse, shape.
+"""Features of a schedule, computed from its loop nests: work, memory traffic, reuse, loop shape.
 
-Everything follows from two questions: how many distinct elements does an access touch while a loop's
-inside runs once (index expressions, tile sizes), and how often does that inside run. Traffic into a
-cache is counted at the outermost loop whose inside fits: once per trip of the loops around it, but
-not again for trips that leave an access where it was. Data that fits a cache as a whole is taken to
-lie there (warm). The names are the same for every operator; README of the numbers: :data:`FEATURES`.
+Two questions give all features: how many distinct elements an access touches in one execution of a loop's inside (from
+index expressions and tile sizes), and how often that inside runs. Traffic into a cache is counted at the outermost loop
+whose inside fits. It counts once per trip of the enclosing loops, but not again for trips that leave an access where it
+was. Data that fits a cache as a whole is assumed to reside there (warm). Feature names do not depend on the operator;
+:data:`FEATURES` documents them.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from tilewright.kernels.loopnest import Access, LoopNest
 from tilewright.kernels.loopnest.places import LINE, PAGE, Count, Extents, Places, Touched
 
 WAYS = (12, 16)
-"""Lines of a set of the first cache, and of the second."""
+"""Associativity: lines per set of L1, and of L2."""
 ENTRIES = (16, 64, 1536)
-"""Pages in which what is read next is foreseen at once; and that the first and the second table of translated addresses
-hold."""
+"""Capacities in pages: streams that hardware prefetchers track, entries of the first-level TLB, of the second-level
+TLB."""
 
 FEATURES: dict[str, str] = {
     "flops": "arithmetic operations, a multiply-add counted as two",
@@ -90,11 +90,11 @@ FEATURES: dict[str, str] = {
 """Every feature's name and meaning. Byte and operation counts are totals over all nests."""
 
 SQUARE = 3
-"""Instructions per vector of a square that is turned in registers."""
+"""Instructions per vector of a square that is transposed in registers."""
 
 
 def footprint(nests: Sequence[LoopNest], target: Target) -> dict[str, float]:
-    """Features of a schedule's nests on a target: :data:`FEATURES`, always in that order."""
+    """Features of a schedule's nests on a target: keys of :data:`FEATURES`, always in that order."""
     parts = [_Nest(n, target) for n in nests]
     main = max(parts, key=lambda p: (p.flops, p.points))
     work = [max(p.flops, p.points) for p in parts]
@@ -164,7 +164,7 @@ def footprint(nests: Sequence[LoopNest], target: Target) -> dict[str, float]:
 
 
 class _Nest:
-    """Numbers of one nest."""
+    """Counts of one loop nest."""
 
     def __init__(self, nest: LoopNest, target: Target) -> None:
         self.nest = nest
@@ -174,10 +174,10 @@ class _Nest:
         where = {a: n for n, a in enumerate(names)}
         loops = nest.loops
         depth = len(loops)
-        # Extents of each axis inside of the first d loops, and how often each loop then runs.
+        # Extents of each axis inside the first d loops, and the trips of each loop.
         spans = [full]
         self.trips = []
-        self.rounds = []  # the same, where the last of them is as short as what is left
+        self.rounds = []  # trips where the last one counts as the fraction that is left
         for x in loops:
             now, at = list(spans[-1]), where[x.axis]
             self.trips.append(-(-now[at] // x.step))
@@ -197,7 +197,7 @@ class _Nest:
         self.loop_axes = [where[x.axis] for x in loops]
         self.repeats = self._repeats()
         staged = {s.tensor for s in nest.staged}
-        # Windows may be copied as they are, or every element as often as it is used.
+        # A staged window may be a plain copy, or hold every element once per use (as im2col).
         again = {
             s.tensor for s in nest.staged for a in self.accesses
             if a.access.tensor == s.tensor and s.layout.size >= _points(a, spans[s.depth or 0])
@@ -226,19 +226,19 @@ class _Nest:
         self._shape()
 
     def _repeats(self) -> int:
-        """How often an output is written: trips of reduce loops around some loop over outputs."""
+        """How often an output is written: trips of the reduce loops outside the innermost loop over outputs."""
         last = max((d for d in range(self.block) if self.loop_axes[d] not in self.reduced), default=-1)
         return prod(self.trips[d] for d in range(last) if self.loop_axes[d] in self.reduced)
 
     def _product(self, kind: str) -> int:
-        """Trips of all loops of a kind."""
+        """Product of the trips of all loops of a kind."""
         return prod(t for t, x in zip(self.trips, self.nest.loops, strict=True) if x.kind == kind)
 
     def traffic(self, depth: int, dense: bool = False, pages: bool = False, shared: bool = True) -> float:
-        """Bytes moved when what is inside of the first ``depth`` loops stays in reach.
+        """Bytes moved if the data inside the first ``depth`` loops stays resident.
 
-        ``dense`` counts elements instead of cache lines and keeps nothing from one trip to the next
-        (registers); a cache keeps what the next trip of the loop around shares with this one, if it is ``shared``.
+        ``dense`` counts elements instead of cache lines and assumes no reuse between trips (registers). With
+        ``shared``, a cache keeps the data that consecutive trips of the enclosing loop have in common.
         """
         total = 0.0
         counted: Sequence[Sequence[float]] = self.dense if dense else self.pages if pages else self.sizes
@@ -253,26 +253,26 @@ class _Nest:
                 if not once or self.loop_axes[n] not in self.reduced:
                     runs *= self.rounds[n]
             if a.access.store and self.repeats > 1:
-                runs *= 2 * self.repeats - 1  # read back for every round but the first
+                runs *= 2 * self.repeats - 1  # read back in every round but the first
             total += sizes[d] * runs
         return total
 
     def missing(self, capacity: int) -> tuple[float, float]:
-        """Bytes that miss a cache of this size, and its share taken by what fits."""
+        """Bytes that miss a cache of this size, and the fraction of it that the largest fitting tile takes."""
         for d in range(self.block + 1):
             if self.work[d] <= capacity:
                 return (0 if d == 0 else self.traffic(d)), self.work[d] / capacity
         return self.traffic(self.block), 1.0
 
     def clashing(self, capacity: int, level: int) -> float:
-        """The same bytes, where what falls into few of the cache's sets fills it sooner."""
+        """Bytes that miss a cache, as :meth:`missing`, but tiles that fall into few sets fill the cache sooner."""
         for d in range(self.block + 1):
             if self.held[level][d] <= capacity:
                 return 0 if d == 0 else self.traffic(d)
         return self.traffic(self.block, shared=False)
 
     def untranslated(self, entries: int) -> float:
-        """Pages whose addresses must be looked up where so many are known."""
+        """Page visits whose address translation misses a table of ``entries`` pages."""
         for d in range(self.block + 1):
             if sum(p[d] for p in self.pages) <= entries:
                 return 0 if d == 0 else self.traffic(d, pages=True)
@@ -300,7 +300,7 @@ class _Nest:
         self.block_outputs = outputs * (inside[v] if self.across else 1)
         per = max(1, self.lanes)
         self.block_registers = -(-self.block_outputs // per)
-        # Of one step of what is reduced: the operands of the next may take the same registers.
+        # Operands of one reduction step: the next step's operands may take the same registers.
         one = tuple([
             (self.lanes if vector and n == v else 1) if n in self.reduced else t for n, t in enumerate(inside)
         ])  # fmt: skip
@@ -315,7 +315,7 @@ class _Nest:
             along = bool(vector) and v in a.axes
             ops = -(-a.elements(one) // per) if along else a.elements(one)
             if along and not packed and a.step(v) > 1:
-                # Squares are turned in registers, if there are any.
+                # A square tile is transposed in registers, if the block contains one.
                 square = any(n != v and t >= per and a.step(n) == 1 for n, t in enumerate(inside) if n in a.axes)
                 ops = ops * SQUARE if square else a.elements(one)
             self.reads += ops * (1.0 + a.access.moves) * steps_inside * blocks
@@ -329,7 +329,7 @@ class _Nest:
 
 
 def _points(a: _Indexed, t: Extents) -> int:
-    """How often a tile reads or writes an element."""
+    """Number of element accesses of a tile, repeated elements included."""
     return prod([t[n] for n in a.order])
 
 
@@ -338,14 +338,14 @@ def _points(a: _Indexed, t: Extents) -> int:
 
 @dataclass(frozen=True, eq=False)
 class _Indexed:
-    """An access with its indices ready to be counted."""
+    """An access with functions that count what its indices touch."""
 
     access: Access
     counts: tuple[Count, ...]
-    pieces: Callable[[Extents], tuple[int, int]]  # of the last index: separate runs of places, and a run's span
+    pieces: Callable[[Extents], tuple[int, int]]  # of the last index: number of separate runs, and a run's span
     axes: frozenset[int]
-    order: tuple[int, ...]  # the same, sorted
-    steps: tuple[dict[int, int] | None, ...]  # per dimension: axis -> coefficient, where affine
+    order: tuple[int, ...]  # ``axes``, sorted
+    steps: tuple[dict[int, int] | None, ...]  # per dimension: axis -> coefficient; None if not affine
     item: int
     known: dict[tuple[int, ...], tuple[int, int]] = field(default_factory=dict)
     placed: dict[tuple[int, ...], Places] = field(default_factory=dict)
@@ -355,7 +355,7 @@ class _Indexed:
         return self.bytes(t)[0] // self.item
 
     def bytes(self, t: Extents) -> tuple[int, int]:
-        """Bytes of the distinct elements touched by tiles of these extents, and of their cache lines."""
+        """Bytes of the distinct elements touched by tiles of these extents, and bytes of their cache lines."""
         key = tuple([t[n] for n in self.order])
         found = self.known.get(key)
         if found is None:
@@ -378,14 +378,14 @@ class _Indexed:
         return n * self.item, max(1, n // run) * lines * LINE
 
     def places(self, full: Extents) -> Places:
-        """Where its elements lie, in an array that is no larger than the nest needs."""
+        """Placement of the access in an array that is just large enough for the nest."""
         key = tuple([full[n] for n in self.order])
         if key not in self.placed:
             self.placed[key] = Places(self.item, self.counts, self.steps, self.order, full)
         return self.placed[key]
 
     def step(self, axis: int) -> int:
-        """Elements per step of an axis if only the last index moves with it; -1 otherwise."""
+        """Elements per step of an axis if it moves only the last index; -1 otherwise."""
         if axis not in self.axes:
             return 0
         for steps in self.steps[:-1]:
@@ -399,8 +399,8 @@ _COMPILED: dict[tuple[object, ...], tuple[tuple[Expr, ...], _Indexed]] = {}
 
 
 def _analyse(access: Access, names: tuple[str, ...]) -> _Indexed:
-    # Templates give the same nodes for every schedule of a program, so identity is the key; the
-    # nodes are kept, or their ids could be used again.
+    # Templates give the same nodes for every schedule of a program, so identity is the key. The nodes are kept alive,
+    # because their ids could be reused otherwise.
     key = (names, access.tensor, access.dtype, access.store, access.outside, access.moves, *map(id, access.indices))
     found = _COMPILED.get(key)
     if found is None:
@@ -423,13 +423,13 @@ def _analyse(access: Access, names: tuple[str, ...]) -> _Indexed:
 
 
 def _affine(e: Expr, where: dict[str, int]) -> dict[int, int] | None:
-    """Coefficients of an affine index by axis number."""
+    """Coefficients of an affine index by axis number; ``None`` if the index is not affine."""
     form = linearise(e)
     return None if form.rest else {where[a]: c for a, c in form.coef.items()}
 
 
 def _pieces(e: Expr, where: dict[str, int], item: int) -> Callable[[Extents], tuple[int, int]]:
-    """From tile extents to the runs of places in which an index lies, apart by more than a line, and a run's span."""
+    """A function from tile extents to the number of runs of an index (more than a line apart), and a run's span."""
     affine = _affine(e, where)
     if affine is None:
         count = _count(e, where)
@@ -449,7 +449,7 @@ def _pieces(e: Expr, where: dict[str, int], item: int) -> Callable[[Extents], tu
 
 
 def _count(e: Expr, where: dict[str, int]) -> Count:
-    """From tile extents to an index's span (greatest less least) and number of distinct values."""
+    """A function from tile extents to an index's span (greatest minus least) and number of distinct values."""
     affine = _affine(e, where)
     if affine is not None:
         terms = [(n, abs(c)) for n, c in affine.items()]
@@ -473,7 +473,7 @@ def _count(e: Expr, where: dict[str, int]) -> Count:
 
 def _rule(e: Expr, parts: list[Count]) -> Count:
     if e.op == "load":
-        # Where it points is not known: as many places as the index tensor has entries in the tile.
+        # The values of an index tensor are not known: at most as many places as it has entries in the tile.
         return lambda t: (1 << 40, prod(p(t)[1] for p in parts))
     if e.op in ("floordiv", "mod"):
         d = whole(e.args[1])
@@ -519,5 +519,5 @@ def _ratio(a: float, b: float, empty: float = 0.0) -> float:
 
 
 def _far(x: float) -> float:
-    """Stands for "no traffic at all": the greatest reuse there could be."""
+    """Stands for "no traffic at all": the greatest possible reuse."""
     return float(max(x, 1.0))

@@ -1,4 +1,4 @@
-"""Where an access's elements lie: in which lines, pages and sets of a cache a tile of it falls."""
+"""Memory placement of an access: the cache lines, pages and cache sets that a tile touches."""
 
 from __future__ import annotations
 
@@ -13,11 +13,15 @@ Extents = Sequence[int]
 Count = Callable[[Extents], tuple[int, int]]
 
 FAR = 1 << 20
-"""Elements that an index whose reach is not known is taken to reach."""
+"""Assumed span, in elements, of an index whose values are not known."""
 
 
 class Touched(NamedTuple):
-    """Bytes of the lines of a tile; pages; what the lines take of each cache, more where they fall into few sets."""
+    """Memory that a tile touches.
+
+    ``lines``: bytes of its cache lines. ``pages``: number of pages. ``held``: bytes it occupies in each cache, more
+    than ``lines`` if the lines fall into few sets.
+    """
 
     lines: float
     pages: float
@@ -25,10 +29,11 @@ class Touched(NamedTuple):
 
 
 class Places:
-    """Bytes between the neighbours of each dimension of an access, and what follows from them.
+    """Byte strides of an access's dimensions, and the lines, pages and sets that follow from them.
 
-    ``item``: bytes of an element. By dimension ``counts``, and ``steps``: elements by axis, where affine. ``order``:
-    the axes that the access moves with. ``full``: extents of the whole nest.
+    ``item``: bytes of an element. ``counts``: per dimension, a function to span and number of values. ``steps``: per
+    dimension, elements per step of each axis; ``None`` if the index is not affine. ``order``: axes on which the access
+    depends. ``full``: extents of the whole nest.
     """
 
     def __init__(
@@ -45,7 +50,7 @@ class Places:
         self._known: dict[tuple[int, ...], Touched] = {}
 
     def touched(self, t: Extents, sets: Sequence[int], most: float) -> Touched:
-        """What a tile touches, at most so many bytes of lines. ``sets``: of each cache."""
+        """Memory that a tile touches, at most ``most`` bytes of lines. ``sets``: number of sets of each cache."""
         key = tuple([t[n] for n in self.order])
         found = self._known.get(key)
         if found is None:
@@ -55,7 +60,7 @@ class Places:
         return found
 
     def _touched(self, t: Extents, sets: Sequence[int], most: float) -> Touched:
-        walks: list[tuple[int, int]] = []  # bytes of a step, and how many
+        walks: list[tuple[int, int]] = []  # bytes of a stride, and number of steps
         for d, (count, stride) in enumerate(zip(self.counts, self.strides, strict=True)):
             affine = self.steps[d]
             if affine is not None:
@@ -64,7 +69,8 @@ class Places:
             span, n = count(t)
             if n > 1:
                 walks.append((max(1, min(span, FAR) // (n - 1)) * stride, n))
-        # Runs of neighbours: of lines, and of pages; then how many, and how many sets their lines fall into.
+        # Runs of contiguous lines and of contiguous pages; the number of runs, and of cache sets that their lines fall
+        # into.
         line, page, runs, pages, reach = float(self.item), float(self.item), 1, 1.0, [1.0 for _ in sets]
         for step, n in sorted(walks):
             if step <= max(line, LINE):
@@ -86,7 +92,8 @@ class Places:
         return Touched(size, pages * (1.0 + (page - 1) // PAGE), tuple(held))
 
     def crossing(self, vector: int, lanes: int) -> bool:
-        """Whether vectors along an axis begin anywhere in a cache line."""
+        """Whether vectors along axis ``vector`` may straddle cache lines, because they begin at any offset in a
+        line."""
         size = lanes * self.item
         if size <= LINE // 4:
             return False

@@ -1,10 +1,10 @@
 """Rewrites that bring a program into the form in which templates look for their class.
 
-``inlined`` computes maps in front of a reduction where they are read; ``split`` turns axes that a program takes
-apart by ``//`` and ``%`` into axes of their own; ``squeezed`` drops axes of extent 1; ``simplified`` shortens index
-arithmetic and conditions; ``unrolled`` writes out reductions over a short innermost axis; ``one_product`` makes a sum
-of several products, as of complex numbers, a sum of one over one more axis. All compute the same elements in the same
-memory; shapes of stages may change.
+``inlined`` computes maps in front of a reduction where they are read. ``split`` turns axes that a program decomposes by
+``//`` and ``%`` into separate axes. ``squeezed`` drops axes of extent 1. ``simplified`` shortens index arithmetic and
+conditions. ``unrolled`` unrolls reductions over a short innermost axis. ``one_product`` turns a sum of several
+products, as of complex numbers, into a sum of one product over an additional axis. All compute the same elements in the
+same memory; shapes of stages may change.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["inlined", "normal_forms", "one_product", "simplified", "split", "squ
 
 @lru_cache(maxsize=256)
 def normal_forms(program: Program) -> tuple[Program, ...]:
-    """Equivalent programs to look for a pattern in, the most rewritten first."""
+    """Equivalent programs in which templates look for a pattern, the most rewritten first."""
     plain = squeezed(inlined(program))
     taken_apart = split(plain)
     forms = (plain,) if taken_apart is plain else (taken_apart, plain)

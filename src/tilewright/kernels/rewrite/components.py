@@ -1,8 +1,8 @@
-"""Sums of several products, as sums of one product over one more axis: products of complex numbers, of quaternions.
+"""Sums of several products, rewritten as sums of one product over an additional axis: complex numbers, quaternions.
 
 ``x[i, r, 0] * y[r, j, 0] - x[i, r, 1] * y[r, j, 1]`` is the sum over ``s`` of ``x[i, r, s]`` times ``y[r, j, 0]`` or
-``-y[r, j, 1]``. Where an output axis chooses among such sums (``c``, the component of the result), one side is the same
-for every choice, and the other one depends on ``s`` and ``c``. Nothing is multiplied that was not before.
+``-y[r, j, 1]``. An output axis ``c`` (the component of the result) may choose among several sums. Then one operand is
+equal for every ``c``, and the other one depends on ``s`` and ``c``. The number of multiplications does not change.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from tilewright.kernels.expression.program import Program, Stage
 from tilewright.kernels.rewrite.simplify import simplified
 
 MOST = 8
-"""Sums to choose among, and products of one sum, at most: those of octonions."""
+"""Largest number of sums to choose among, and of products in a sum: the numbers for octonions."""
 
 
 def one_product(program: Program) -> Program:
-    """The program with a reduction of one product of two sides, over a further reduce axis, in place of its first one.
+    """The program whose first reduction sums one product of two operands, over an additional reduce axis.
 
-    The same object where that sums no products, or one already.
+    Returns the same object if the first stage sums no products, or one product already.
     """
     stage = program.stages[0]
     if stage.monoid is None or stage.monoid.name != "sum" or not stage.reduce or stage.body[0].dtype not in FLOATS:
@@ -36,7 +36,8 @@ def one_product(program: Program) -> Program:
     for c in (*(a for a in reversed(wide) if a in choosing), None):
         sums = _sums(stage, c)
         for mark in reversed([a for a in wide if a != c] if sums else []):
-            # Vectors lie along the innermost axis: what that chooses is best of the side read along the next one.
+            # Vectors lie along the innermost axis: the operand read along the next axis should have the choice of that
+            # axis.
             for beside in (c == wide[-1], c != wide[-1]):
                 made = _restated(program, sums, c, mark, beside)
                 if made is not None:
@@ -45,18 +46,18 @@ def one_product(program: Program) -> Program:
 
 
 def _choosing(s: Stage) -> set[str]:
-    """The short output axes that a body's values depend on other than by what they read, and windows by their edges."""
+    """Short output axes on which values depend outside indices. Edge conditions of windows do not count."""
     values = [x.args[0] for x in s.body[0].walk() if x.op == "select" or (x.op == "cast" and x.dtype in FLOATS)]
     free = (x.axes() for x in values if not x.loads() and not x.axes() & set(s.reduce_axes))
     return {a for axes in free for a in axes if s.ranges[a] <= MOST and not isinstance(s.ranges[a], Extent)}
 
 
 Sum = list[tuple[float, list[Expr]]]
-"""Products to add up, each as a constant and the other factors."""
+"""Products to add up, each as a constant and its other factors."""
 
 
 def _sums(s: Stage, c: str | None) -> list[Sum]:
-    """The sum at each point of axis ``c``, if any; nothing where that is one product as it stands."""
+    """The sum at each point of axis ``c``, if given; empty for a single product, or for more than :data:`MOST`."""
     found = []
     for k in range(s.ranges[c] if c is not None else 1):
         body = s.body[0] if c is None else s.body[0].substitute({c: const(k, INDEX)})
@@ -65,7 +66,7 @@ def _sums(s: Stage, c: str | None) -> list[Sum]:
 
 
 def _terms(e: Expr, by: float) -> Iterator[tuple[float, list[Expr]]]:
-    """The products that ``by`` times a value is a sum of."""
+    """Yields the products whose sum is ``by * e``."""
     if e.op in ("add", "sub"):
         yield from _terms(e.args[0], by)
         yield from _terms(e.args[1], -by if e.op == "sub" else by)
@@ -88,7 +89,7 @@ _FOLDS = {"add": operator.add, "sub": operator.sub, "mul": operator.mul}
 
 
 def _folded(e: Expr) -> Expr | None:
-    """A real constant where one is computed from constants: signs that a program computes."""
+    """Folds an operation on real constants into a constant, such as a computed sign."""
     values = [x.value for x in e.args if x.op == "const" and isinstance(x.value, (int, float))]
     if e.dtype not in FLOATS or not e.args or len(values) < len(e.args):
         return None
@@ -98,9 +99,9 @@ def _folded(e: Expr) -> Expr | None:
 
 
 def _restated(program: Program, sums: Sequence[Sum], c: str | None, mark: str, beside: bool) -> Stage | None:
-    """The first stage with one side that is common to all sums, and one that axis ``c`` chooses.
+    """The first stage as a product of one operand common to all sums, and one that axis ``c`` chooses.
 
-    ``mark``: an axis that one side alone reads; ``beside``: that is the side that is chosen.
+    ``mark``: an axis that only one operand reads. ``beside``: whether that operand is the chosen one.
     """
     s = program.stages[0]
     numbers, common, chosen = ValueNumbers(), dict[int, Expr](), list[dict[int, Expr]]()
@@ -123,7 +124,7 @@ def _restated(program: Program, sums: Sequence[Sum], c: str | None, mark: str, b
     made = replace(s, reduce=(*s.reduce, len(order)) if len(order) > 1 else s.reduce)
     plain = _joined([common[n] for n in order], made.reduce_axes[-1])
     if c is not None and not plain.axes() & set(s.axes):
-        return None  # of one row alone, the chosen side has rows: those of the choices
+        return None  # for one row alone, the chosen operand has the rows: one per choice
     other = _joined([_joined([row[n] for row in chosen], c) for n in order], made.reduce_axes[-1])
     body = simplified(plain * other if beside else other * plain, made.ranges)
     made = replace(made, body=(body,))
@@ -131,7 +132,7 @@ def _restated(program: Program, sums: Sequence[Sum], c: str | None, mark: str, b
 
 
 def _joined(values: Sequence[Expr], along: str | None) -> Expr:
-    """One expression that has ``values[k]`` at point ``k`` of an axis."""
+    """One expression whose value at point ``k`` of axis ``along`` is ``values[k]``."""
     if along is None:
         return values[0]
     found = _stepped(values, along)
@@ -143,7 +144,8 @@ def _joined(values: Sequence[Expr], along: str | None) -> Expr:
 
 
 def _stepped(values: Sequence[Expr], along: str) -> Expr | None:
-    """The same where indices alone differ, by an equal step from each value to the next; else ``None``."""
+    """One expression as :func:`_joined`, if only indices differ, by an equal step between consecutive values; else
+    ``None``."""
     first = values[0]
     if all(same(first, v) for v in values[1:]):
         return first
@@ -162,7 +164,7 @@ def _stepped(values: Sequence[Expr], along: str) -> Expr | None:
 
 
 def _widest_first(s: Stage, plain: Expr, program: Program) -> Stage:
-    """The stage with its last reduce axis in front of the others, where its reads step furthest."""
+    """The stage with its last reduce axis first, if reads along it have the largest stride."""
     read = plain.loads()[0]
     strides = program.tensors[str(read.value)].strides
     *others, last = (abs(flat_step(read.args, strides, a) or 0) for a in s.reduce_axes)

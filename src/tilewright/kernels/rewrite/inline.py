@@ -1,5 +1,5 @@
-"""What programs are freed of before they are matched: elementwise stages in front of a reduction, computed as it
-reads; reductions over a short innermost axis; axes of one point."""
+"""Normalisations before matching: inlining of maps into a reduction, unrolling of short reductions, dropping of unit
+axes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tilewright.kernels.rewrite.simplify import simplified
 
 
 def inlined(program: Program) -> Program:
-    """The same program without the maps in front of its first reduction.
+    """The program with the maps in front of its first reduction inlined into their readers.
 
-    Maps whose result is rounded as it is stored (16-bit and narrower reals) stay; those that only move elements do not.
+    Keeps maps whose result is rounded when it is stored (16-bit and narrower reals), unless they only move elements.
     """
     first = next((n for n, s in enumerate(program.stages) if s.monoid is not None), 0)
     maps = {s.name: s for s in program.stages[:first]}
@@ -32,25 +32,25 @@ def inlined(program: Program) -> Program:
 
 # --------------------------------------------------------------------------- short reductions
 
-# Reductions over all of a short innermost axis, written out: of colours, of the parts of complex numbers.
+# Reductions over all of a short innermost axis are unrolled: over colours, or real and imaginary parts.
 
 
 SHORT = 4
-"""Extent of a short axis at most: longer ones fill a fair part of a vector themselves."""
+"""Largest extent of a short axis: a longer axis fills a fair part of a vector itself."""
 
 
 def unrolled(program: Program) -> Program:
-    """The same program with a map in place of every reduction of one component over a short innermost axis.
+    """The program with a map in place of every one-component reduction over a short innermost axis.
 
-    That is the last axis of what it reads, and the axis before it there is the innermost of the longer ones of the
-    result, so that neighbours of the result are computed from neighbouring groups of elements.
+    The reduced axis must be the last one of a tensor that the stage reads. The axis before it in that tensor must be
+    the result's innermost axis that is not short. Then adjacent results are computed from adjacent groups of elements.
     """
     stages = tuple(_map(s) if _along_short_axis(s, program.tensors) else s for s in program.stages)
     return replace(program, stages=stages) if stages != program.stages else program
 
 
 def short(extent: int) -> bool:
-    """Whether an axis is short."""
+    """Whether an axis is short: fixed, and at most :data:`SHORT` elements."""
     return extent <= SHORT and not isinstance(extent, Extent)
 
 
@@ -62,7 +62,7 @@ def _along_short_axis(s: Stage, tensors: Mapping[str, Tensor]) -> bool:
 
 
 def _groups(x: Expr, s: Stage, inner: str | None) -> bool:
-    """Whether a read follows the reduced axis within groups that neighbours of the result read."""
+    """Whether a read's last two indices are the innermost result axis and the reduced axis."""
     last = [(a.op, a.value) for a in x.args[-2:]]
     return last == [("axis", inner), ("axis", s.reduce_axes[0])]
 
@@ -77,13 +77,13 @@ def _map(s: Stage) -> Stage:
 
 # --------------------------------------------------------------------------- axes of one point
 
-# Dropping axes of extent 1 from stages, and index arithmetic that only they needed.
+# Axes of extent 1 are dropped from stages, with the index arithmetic that only they needed.
 
 
 def squeezed(program: Program) -> Program:
-    """The same program without axes of extent 1; a stage keeps one output axis and, reducing, one reduce axis.
+    """The program without axes of extent 1; a stage keeps one output axis and, if it reduces, one reduce axis.
 
-    Programs with scans stay as they are.
+    A program with scans is returned unchanged.
     """
     if any(s.scan is not None for s in program.stages):
         return program
@@ -110,6 +110,6 @@ def squeezed(program: Program) -> Program:
 
 
 def _kept(extents: tuple[int, ...]) -> list[int]:
-    """Positions of the extents above 1; the last position where there are none."""
+    """Positions of the extents above 1; the last position if all are 1."""
     wide = [d for d, n in enumerate(extents) if n > 1]
     return wide or list(range(len(extents)))[-1:]

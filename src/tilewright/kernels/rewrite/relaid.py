@@ -1,7 +1,7 @@
-"""Products over windows and channels with the channels innermost: operands rearranged first, by stages of their own.
+"""Layout transforms: windowed products with channels outermost get additional stages that copy operands channels-last.
 
-A convolution whose channels are outermost reads neighbours of a window that lie in no order of memory; with channels
-innermost, whole vectors of them. The copy is small beside the windows, which read each element many times.
+With channels outermost, a convolution reads scattered elements; with channels innermost, whole vectors. The copy is
+cheap beside the windows, which read each element many times.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from tilewright.kernels.expression.program import Program, Stage
 from tilewright.kernels.rewrite.inline import inlined
 
 LEAST_TAPS = 4
-"""Times that a window reads an element, from which a copy of it pays."""
+"""Least number of reads of an element by windows for which a copy pays."""
 
 
 @lru_cache(maxsize=256)
 def relaid(program: Program) -> tuple[Program, int] | None:
-    """The program with operands of its windowed product rearranged, and by how many stages at its beginning.
+    """The program with the operands of its windowed product copied channels-last, and the number of leading copy
+    stages.
 
-    ``None`` where there is no such product, its channels are innermost already, or are no axis of both operands.
+    ``None`` if there is no windowed product, its channels are innermost already, or they are no axis of both operands.
     """
     for number, stage in enumerate(program.stages):
         channels = _channels(program, stage)
@@ -34,7 +35,10 @@ def relaid(program: Program) -> tuple[Program, int] | None:
 
 
 def _channels(program: Program, stage: Stage) -> str | None:
-    """The reduce axis that indexes two inputs by itself, where windows reduce others, and is not yet innermost."""
+    """The channel axis to make innermost; ``None`` if there is none.
+
+    It is a reduce axis that alone indexes a dimension of both inputs and is innermost in neither, beside window axes.
+    """
     loads = {str(x.value): x for x in stage.loads()}
     inputs = {t.name for t in program.inputs}
     if stage.monoid is None or stage.scan is not None or len(loads) != 2 or not inputs >= loads.keys():
@@ -52,14 +56,14 @@ def _channels(program: Program, stage: Stage) -> str | None:
 
 
 def _place(read: Expr, name: str) -> int | None:
-    """Which index of a read is this axis and nothing else, the others being free of it."""
+    """Dimension of a read whose index is exactly this axis; ``None`` unless the other indices are free of it."""
     alone = [n for n, e in enumerate(read.args) if e.op == "axis" and e.value == name]
     others = [e for n, e in enumerate(read.args) if n not in alone and name in e.axes()]
     return alone[0] if len(alone) == 1 and not others else None
 
 
 def _elsewhere(stage: Stage, name: str) -> bool:
-    """Whether the body uses an axis outside of what it reads."""
+    """Whether the body uses an axis outside the indices of its reads."""
 
     def hidden(e: Expr) -> Expr | None:
         return Expr("var", e.dtype, (), "read") if e.op == "load" else None
@@ -87,8 +91,8 @@ def _rewritten(program: Program, number: int, channels: str) -> tuple[Program, i
 
 
 def innermost(program: Program, name: str, dimension: int) -> Program:
-    """The program with one more stage at its beginning: a copy of the input ``name`` whose last dimension is the one
-    given, which all stages read in its place."""
+    """The program with a leading stage that copies the input ``name`` with dimension ``dimension`` last; all stages
+    read the copy."""
     tensor = program.tensors[name]
     order = [d for d in range(len(tensor.shape)) if d != dimension] + [dimension]
     back: list[Expr] = [axis(f"i{order.index(d)}") for d in range(len(order))]
@@ -98,8 +102,8 @@ def innermost(program: Program, name: str, dimension: int) -> Program:
 
 
 def behind(program: Program, copies: Sequence[Stage], read: Mapping[str, Callable[[Expr], Expr]]) -> Program:
-    """The program with more stages at its beginning. ``read``: by the name of a tensor, what the other stages have in
-    place of a read of it."""
+    """The program with ``copies`` as leading stages. ``read`` maps a tensor's name to a function that replaces its
+    reads."""
     later = {s.name: f"s{n + len(copies)}" for n, s in enumerate(program.stages)}
 
     def moved(e: Expr) -> Expr | None:
@@ -114,22 +118,22 @@ def behind(program: Program, copies: Sequence[Stage], read: Mapping[str, Callabl
 
 # --------------------------------------------------------------------------- parts side by side
 
-# Products of parts of TF32, of operands that are written part by part first: 3xTF32.
-#
-# The sum over ``p`` and k of ``part(a, p) * part(b, p)``, where a condition on ``p`` chooses among parts of one
-# element, is one product over 3k of the rows ``[small(a) | big(a) | big(a)]`` and ``[big(b) | small(b) | big(b)]``.
-# Stages of their own write these, so whatever multiplies TF32 operands multiplies them.
+# 3xTF32: products of operands split into TF32 terms, which copy stages write first. The sum over ``p`` and k of
+# ``part(a, p) * part(b, p)``, where a condition on ``p`` chooses the term of one element, is one product over 3k. Its
+# rows are ``[small(a) | big(a) | big(a)]`` and ``[big(b) | small(b) | big(b)]``. Separate stages write the rows, so any
+# template for TF32 operands can multiply them.
 
 
 ALIGNED = 4
-"""Float32 elements of the 16 bytes of which rows are a whole number; zeros fill them up."""
+"""Row lengths are rounded up to this number of float32 elements (16 bytes), filled with zeros."""
 
 
 @lru_cache(maxsize=256)
 def side_by_side(program: Program) -> tuple[Program, int] | None:
-    """The program with the parts of both operands side by side, and by how many stages at its beginning: two.
+    """The program with the TF32 terms of both operands side by side in memory, and the number of leading copy stages
+    (two).
 
-    ``None`` where its first stage sums no such products.
+    ``None`` if the first stage is not a sum of products of TF32 terms.
     """
     program = inlined(program)
     stage = program.stages[0]
@@ -157,8 +161,10 @@ def side_by_side(program: Program) -> tuple[Program, int] | None:
 
 
 def _rows(side: Expr, stage: Stage, inputs: Container[str]) -> tuple[str, ...] | None:
-    """The output axes by which an operand is read; ``None`` where it is no TF32 value, for every step of the sum, of
-    one element of an input that is read in place."""
+    """The output axes by which an operand is read; ``None`` if the rewrite does not apply to the operand.
+
+    The operand must be a TF32 value, at every step of the sum, of one element of an input that is read in place.
+    """
     if not _converted(side):
         return None
     read, *others = side.loads()
@@ -171,6 +177,6 @@ def _rows(side: Expr, stage: Stage, inputs: Container[str]) -> tuple[str, ...] |
 
 
 def _converted(e: Expr) -> bool:
-    """Whether a value is one of TF32 that is read, whatever conditions on axes choose."""
+    """Whether a value is a TF32 rounding of a read, possibly chosen by conditions on axes."""
     chosen = e.op == "select" and not e.args[0].loads() and all(map(_converted, e.args[1:]))
     return chosen or (e.op in TF32 and bool(e.loads()))

@@ -1,6 +1,6 @@
-"""Shorter index arithmetic and conditions, given the range of every axis.
+"""Simplification of index arithmetic and conditions, given the range of every axis.
 
-``(2*q + f + 1) // 2`` is ``q + (f + 1) // 2``: what the divisor divides leaves a division that rounds down.
+``(2*q + f + 1) // 2`` becomes ``q + (f + 1) // 2``: terms that the divisor divides move out of a floor division.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ class _Simplifier:
         self.bounds = Bounds(ranges)
 
     def clamped(self, e: Expr) -> Expr | None:
-        """The same, and where ranges tell which of two indices is the smaller one, that."""
+        """As :meth:`node`, and replaces the minimum or maximum of two indices if their ranges decide which is
+        smaller."""
         if e.op not in ("min", "max") or e.dtype != INDEX:
             return self.node(e)
         low, high = self.bounds.of(e.args[0] - e.args[1])
@@ -27,7 +28,7 @@ class _Simplifier:
         return None
 
     def node(self, e: Expr) -> Expr | None:
-        """A simpler node for one whose operands are simple, or ``None``."""
+        """A simpler node, given simplified operands; ``None`` if there is no simpler one."""
         if e.dtype == INDEX and e.op in ("add", "sub", "mul", "neg"):
             return _built(linearise(e))
         if e.dtype == INDEX and e.op in ("floordiv", "mod"):
@@ -55,7 +56,7 @@ class _Simplifier:
 
 
 def _built(form: Linear) -> Expr:
-    """The form written with what is added first, then what is subtracted."""
+    """The form as an expression: positive terms first, then subtracted ones."""
     total: Expr | None = None
     for e, k in sorted(form.terms, key=lambda t: t[1] < 0):
         if total is None:
@@ -68,10 +69,11 @@ def _built(form: Linear) -> Expr:
 
 
 def simplified(e: Expr, extents: Mapping[str, int]) -> Expr:
-    """The same value for every position within ``extents``, with index arithmetic shortened."""
+    """An expression of equal value for every position within ``extents``, with simplified index arithmetic."""
     return e.map(_Simplifier({a: (0, n - 1) for a, n in extents.items()}).node)
 
 
 def within(e: Expr, ranges: Mapping[str, Interval]) -> Expr:
-    """The same value for every position within ``ranges``, without the clamps and conditions that they settle."""
+    """An expression of equal value for every position within ``ranges``, without clamps and conditions that they
+    decide."""
     return e.map(_Simplifier(ranges).clamped)

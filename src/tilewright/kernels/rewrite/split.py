@@ -1,8 +1,7 @@
-"""Splitting output axes that a program takes apart itself: groups of channels, phases of a transposed convolution.
+"""Splitting of output axes that a program decomposes itself: groups of channels, phases of a transposed convolution.
 
-An axis ``x`` that occurs in ``(x + p) // d`` or ``(x + p) % d`` becomes two, ``d*q + f``, where ``d`` divides its
-extent. The row-major output is the same memory under the longer shape, and what is left of the divisions depends
-on ``f`` alone.
+An axis ``x`` that occurs in ``(x + p) // d`` or ``(x + p) % d`` becomes two, ``d*q + f``, if ``d`` divides its extent.
+The row-major output keeps its memory under the longer shape, and the remaining divisions depend on ``f`` alone.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from tilewright.kernels.rewrite.simplify import simplified
 
 
 def split(program: Program) -> Program:
-    """The program with such axes split; the same object where there are none.
+    """The program with the output axes split that it decomposes by ``//`` or ``%``; the same object if there are none.
 
-    Only chains of one shape are, without scans: a first stage, and maps that read earlier stages in place.
+    Splits only chains of one shape without scans: a first stage, and maps that read earlier stages in place.
     """
     if any(s.scan is not None for s in program.stages) or not in_step(program.stages):
         return program
@@ -37,7 +36,7 @@ def split(program: Program) -> Program:
 
 
 def _divided(stage: Stage) -> tuple[int, int] | None:
-    """The first output axis to split, and by how much; the largest divisor first."""
+    """Number of the first output axis to split, and the divisor; the largest divisor first."""
     wanted: dict[int, set[int]] = {}
     extents = dict(zip(stage.axes, stage.extents, strict=True))
     for body in stage.body:
@@ -70,7 +69,7 @@ def _split(program: Program, number: int, d: int) -> Program:
         if e.op == "axis":
             return renamed.get(str(e.value))
         if e.op == "load" and e.value in stages:
-            # Later stages read earlier ones in place: each of the two axes is an index of its own.
+            # Later stages read earlier ones in place: each of the two axes becomes an index.
             return Expr("load", e.dtype, (*e.args[:number], outer, inner, *e.args[number + 1 :]), e.value)
         return None
 
@@ -85,13 +84,13 @@ def _split(program: Program, number: int, d: int) -> Program:
 
 # --------------------------------------------------------------------------- axes that no divisor fits
 
-# Axes that a program takes apart by what does not divide them, as a transposed convolution with an odd number of rows.
-# An axis ``x`` of extent 31 that occurs as ``(x + 1) // 2`` is 16 pairs, of which the last has one element too many.
-# Without this every ``x`` would be a batch of its own.
+# Axes that a program decomposes by a number that does not divide them, as a transposed convolution with an odd number
+# of rows. An axis ``x`` of extent 31 that occurs as ``(x + 1) // 2`` is 16 pairs, the last with one excess element.
+# Without this rewrite every ``x`` would be a separate batch.
 
 
 def rounded_up(stage: Stage) -> tuple[int, ...]:
-    """The extents of a stage; of an output axis that is divided, the next multiple of the divisor."""
+    """The extents of a stage, with each divided output axis rounded up to a multiple of its divisor."""
     extents = dict(zip(stage.axes, stage.extents, strict=True))
     found: dict[str, set[int]] = {}
     for body in stage.body:
@@ -108,9 +107,9 @@ def rounded_up(stage: Stage) -> tuple[int, ...]:
 
 @lru_cache(maxsize=256)
 def cropped(program: Program) -> Program | None:
-    """The program with its reduction over whole multiples, and maps that read of it what exists.
+    """The program with its reduction extended to whole multiples, and maps that read only the elements that exist.
 
-    ``None`` where no axis is one of those, or where the elements too many would read outside of a tensor.
+    ``None`` if no axis needs rounding up, or if the excess elements would read outside a tensor.
     """
     if program.sizes or len(program.outputs) > 1:
         return None
