@@ -20,12 +20,12 @@ def storage(dtype: str) -> str:
 
 
 def _strides(tensor: Tensor) -> tuple[int, ...]:
-    """Elements between neighbours along each axis, 0 along one of a single element: whatever is in use is that."""
+    """Elements between neighbours along each axis; 0 along an axis of one element, whose index is always 0."""
     return tuple(s if n > 1 else 0 for n, s in zip(tensor.shape, strides_of(tensor.shape), strict=True))
 
 
 def flat_index(indices: tuple[Expr, ...], tensor: Tensor, printer: Printer) -> str:
-    """C text of the position of an element; in a vector, of the one in lane 0."""
+    """C text of an element's flat position; in a vector, of lane 0's element."""
     terms = []
     for i, s in zip(indices, _strides(tensor), strict=True):
         if s == 0:
@@ -37,7 +37,7 @@ def flat_index(indices: tuple[Expr, ...], tensor: Tensor, printer: Printer) -> s
 
 
 def positions(indices: tuple[Expr, ...], tensor: Tensor, printer: Printer) -> str:
-    """C text of the positions of a vector's elements, which follow no step."""
+    """C text of the flat positions of a vector's elements, which need no constant stride."""
     terms = []
     for i, s in zip(indices, _strides(tensor), strict=True):
         if s:
@@ -47,7 +47,7 @@ def positions(indices: tuple[Expr, ...], tensor: Tensor, printer: Printer) -> st
 
 
 def vector_step(indices: tuple[Expr, ...], tensor: Tensor, printer: Printer) -> int | None:
-    """Elements between those of neighbouring lanes; ``None`` where a computed index chooses each."""
+    """Elements between adjacent lanes; ``None`` if a computed index chooses each lane's element."""
     if any(n.op == "var" and printer.varies(n) for i in indices for n in i.walk()):
         return None
     return flat_step(indices, _strides(tensor), str(printer.vector))
@@ -55,7 +55,8 @@ def vector_step(indices: tuple[Expr, ...], tensor: Tensor, printer: Printer) -> 
 
 @dataclass
 class MemoryPrinter(Printer):
-    """A printer that reads ``tensors`` in memory. ``count``: C text of how many lanes are in use, ``None`` for all."""
+    """A printer that reads ``tensors`` from memory. ``count``: C text of the number of active lanes, ``None`` for
+    all."""
 
     tensors: Mapping[str, Tensor] = field(default_factory=dict)
     count: str | None = None
@@ -69,7 +70,7 @@ class MemoryPrinter(Printer):
             text = f"{tensor.name}[{flat_index(e.args, tensor, self)}]"
             if e.dtype in NARROW:
                 text = f"tw::widen({text})"
-            # Behind a condition that holds in no lane, the address may lie outside.
+            # If the condition holds in no lane, the address may lie outside the tensor.
             return f"(tw::any({guard}) ? {text} : 0)" if guard is not None else text
         lane = self.lane_type(e) if e.dtype != "bool" else "int"
         v = self.vec(lane)
@@ -97,7 +98,7 @@ class MemoryPrinter(Printer):
 
 @dataclass
 class Values:
-    """What printers of one kernel's values share: tensors, the ranges of axes, lanes of a vector, known expressions.
+    """State that all printers of one kernel share: tensors, ranges of axes, number of lanes, known expressions.
 
     ``kind``: the class of the printers.
     """
@@ -115,7 +116,7 @@ class Values:
         self, places: Mapping[str, str], vector: str | None = None, var: Mapping[str, str] | None = None,
         count: str | None = None, names: Mapping[int, str] | None = None,
     ) -> MemoryPrinter:  # fmt: skip
-        """A printer for a point, or for a vector along an axis, in which every text of ``var`` is a vector too."""
+        """A printer for a point, or for a vector along an axis; with a vector, the texts in ``var`` are vectors too."""
         along = vector is not None
         return self.kind(
             axis=places, var=dict(var or {}), lanes=self.lanes if along else None, vector=vector,
@@ -125,19 +126,20 @@ class Values:
 
 
 def loaded(vector: str, at: str, count: str | None) -> str:
-    """C text of a vector of the C type ``vector`` read from the address ``at`` on, ``count`` of its lanes (all)."""
+    """C text of a vector of the C type ``vector`` at address ``at``; ``count`` active lanes (``None`` for all)."""
     return f"tw::load<{vector}>({at})" if count is None else f"tw::load_n<{vector}>({at}, {count})"
 
 
 def stored(at: str, dtype: str, text: str, count: str | None, function: str = "tw::store") -> str:
-    """C statement that stores a vector of values (of ``dtype``) from the address ``at`` on."""
+    """C statement that stores a vector of values of ``dtype`` at address ``at``."""
     if dtype == "bool":
         at, text = f"(signed char *)({at})", f"({text} & 1)"
     return f"{function}({at}, {text});" if count is None else f"tw::store_n({at}, {text}, {count});"
 
 
 def unrounded(value: Expr, dtype: str) -> Expr:
-    """A value whose last conversion is left to storing it as ``dtype``: it is computed in its C type."""
+    """A value without its last conversion if storing as ``dtype`` converts anyway; it is then computed in its C
+    type."""
     if value.op != "cast" or value.dtype != dtype or dtype not in NARROW or value.args[0].dtype not in FLOATS:
         return value
     (x,) = value.args
@@ -148,7 +150,7 @@ def write(
     printer: Printer, tensor: Tensor, indices: tuple[Expr, ...], value: Expr, count: str | None,
     function: str = "tw::store",
 ) -> str:  # fmt: skip
-    """C statement that stores a value (of the tensor's dtype) at ``indices``; vectors of neighbours by ``function``."""
+    """C statement that stores a value (of the tensor's dtype) at ``indices``; contiguous vectors use ``function``."""
     at = flat_index(indices, tensor, printer)
     if not printer.named(value):
         value = unrounded(value, tensor.dtype)

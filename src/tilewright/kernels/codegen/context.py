@@ -1,4 +1,4 @@
-"""Sizes that calls choose, in kernels whose tasks are given a structure ``x``, the context."""
+"""Symbolic sizes in kernels whose tasks get a context structure ``x``."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from tilewright.kernels.expression.program import Program
 
 
 def context_sizes(program: Program, end: str = "") -> str:
-    """Declarations of the sizes, which the context has, each followed by ``end``."""
+    """Declarations that read the symbolic sizes from the context, each followed by ``end``."""
     return "".join(f" const long {name}=x->{name}; (void){name};{end}" for name in program.size_arguments)

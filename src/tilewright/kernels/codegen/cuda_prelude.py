@@ -1,4 +1,4 @@
-"""The text before a CUDA kernel: for NVRTC, or for the emulator. Kernels see the same functions in both."""
+"""The prelude of CUDA kernels, for NVRTC or for the emulator. Kernels see equal functions in both."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tilewright.kernels.primitives import PRIMITIVES
 
 @lru_cache(maxsize=32)
 def prelude(cc: int, emulated: bool) -> str:
-    """C++17 text with every primitive that compute capability ``cc`` (as in 80 for 8.0) has.
+    """C++17 text of all primitives that compute capability ``cc`` (80 for 8.0) supports.
 
-    The NVRTC side needs no header and no include folder. The emulated side starts with
-    ``#include "emu.h"``, the emulator's runtime.
+    The NVRTC text needs no header and no include folder. The emulated text starts with ``#include "emu.h"``, the
+    emulator's runtime.
     """
     folder = files(__package__) / "headers" / "cuda"
     first = "emulator" if emulated else "cuda"
@@ -22,5 +22,5 @@ def prelude(cc: int, emulated: bool) -> str:
     texts += [p.emulated if emulated else p.ptx for p in PRIMITIVES if p.known_to(cc)]
     texts.append("}  // namespace tw\n")
     lines = "".join(texts).splitlines(keepends=True)
-    # Comments and blank lines help the reader of a primitive, not the compiler.
+    # The compiler does not need the comments and blank lines, which explain a primitive to readers.
     return "".join(line for line in lines if line.strip() and not line.lstrip().startswith("//"))

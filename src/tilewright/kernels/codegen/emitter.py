@@ -1,12 +1,12 @@
-"""Prints a CPU kernel: its entry point, its tasks, and a nest's loops. Templates print what is inside.
+"""Prints a CPU kernel: its entry point, its tasks, and a nest's loops. Templates print the loops' bodies.
 
-For an axis with several loops, every loop walks the tile that the loop before it hands in; positions
-are absolute. Inside a loop a :class:`Scope` gives, per axis, the text of the first position and of
-the end of the current tile, and whether the tile is known to be whole.
+For an axis with several loops, every loop iterates over the tile that the enclosing loop hands in; positions are
+absolute. Inside a loop a :class:`Scope` gives, per axis, the texts of the current tile's first position and end, and
+whether the tile is known to be whole.
 
-``parallel`` and ``chunked`` loops become a function of its own, called through ``env->parallel_for`` with a
-context that holds the captured names. ``parallel`` loops next to each other are run as one set of tasks;
-the trips of ``chunked`` loops, which are units of work, are shared out evenly among a number of tasks.
+``parallel`` and ``chunked`` loops become a function of their own, called through ``env->parallel_for`` with a context
+that holds the captured names. Adjacent ``parallel`` loops run as one set of tasks. The iterations of ``chunked`` loops
+(units of work) are divided evenly among a number of tasks.
 """
 
 from __future__ import annotations
@@ -22,12 +22,11 @@ from tilewright.kernels.loopnest import Loop, LoopNest
 
 @dataclass(frozen=True)
 class Tile:
-    """The part of an axis that the code at hand works on.
+    """The tile of an axis on which the current code works.
 
-    ``start`` and ``end`` (exclusive) are C texts of absolute positions. ``size`` is the tile's
-    largest size in this schedule; ``whole`` says that it always has that size, ``fixed`` that the
-    size is a constant of the structure (not a launch argument). ``left``: the size of one that is not
-    whole, where it is known.
+    ``start`` and ``end`` (exclusive) are C texts of absolute positions. ``size`` is the largest size of the tile in
+    this schedule. ``whole``: the tile always has that size. ``fixed``: the size is a constant of the structure, not a
+    launch argument. ``left``: size of a partial tile, if known.
     """
 
     start: str
@@ -39,7 +38,7 @@ class Tile:
 
     @property
     def known(self) -> int | None:
-        """Its size, where it is a constant."""
+        """Size of the tile if it is a constant; else ``None``."""
         return self.size if self.whole and self.fixed else self.left
 
     @property
@@ -51,16 +50,16 @@ class Tile:
 
     @property
     def partial(self) -> str | None:
-        """C text of the number of elements in a tile that may have fewer than its size says."""
+        """C text of the number of elements if the tile may be partial; ``None`` for a whole tile."""
         return None if self.whole else self.count
 
     def vectors(self, lanes: int) -> list[str]:
-        """C texts of where the vectors of a tile begin; of a tile that may have fewer elements, of its one vector."""
+        """C texts of the first positions of the tile's vectors; a partial tile has one vector."""
         return [plus(self.start, v * lanes) for v in range(max(1, self.size // lanes))]
 
 
 def whole(extent: int) -> Tile:
-    """All of an axis. What calls choose is a launch argument."""
+    """The tile of a whole axis. A symbolic extent is a launch argument."""
     if isinstance(extent, Extent):
         return Tile("0", ctext(extent), int(extent), False, False)
     return Tile("0", ctext(extent), extent)
@@ -68,12 +67,12 @@ def whole(extent: int) -> Tile:
 
 @dataclass(frozen=True)
 class Scope:
-    """What the code inside some loops may use."""
+    """Names and tiles that the code inside some loops may use."""
 
     tiles: Mapping[str, Tile]
     depth: int = 0
     worker: str = "0L"  # C text: index of the running thread, below env->threads
-    captured: tuple[tuple[str, str], ...] = ()  # C type and name of each local in reach
+    captured: tuple[tuple[str, str], ...] = ()  # C type and name of each local in scope
 
     def at(self, axis: str) -> str:
         """C text of the axis's position (the start of its current tile)."""
@@ -92,7 +91,7 @@ Body = Callable[[Writer, Scope], None]
 
 @dataclass(frozen=True)
 class _Choices:
-    """What :meth:`Emitter.nest` is told beside the loops."""
+    """Arguments of :meth:`Emitter.nest` beside the loops."""
 
     before: Mapping[int, Hook]
     after: Mapping[int, Hook]
@@ -104,15 +103,15 @@ class _Choices:
 
 @dataclass
 class Emitter:
-    """Prints nests of one kernel; ``functions`` collects what must stand before the entry point.
+    """Prints nests of one kernel; ``functions`` collects text that must precede the entry point.
 
-    ``prefix``, the kernel's symbol, makes names unique. ``entry`` is what is inside the entry point, ``captured``
-    the C types and names of its locals, which tasks are handed. ``printed``: the
-    nests so far, each with those of its loops that were printed.
+    ``prefix``, the kernel's symbol, makes names unique. ``entry`` holds the body of the entry point. ``captured`` holds
+    C types and names of the entry point's locals, which tasks receive. ``printed``: the nests printed so far, each with
+    its printed loops.
 
-    ``before[d]`` and ``after[d]`` are called inside the first ``d`` loops, before and after the loop number ``d``
-    (or the body, when ``d`` is the last): staged copies, accumulators, stores. A ``before`` hook may return a new
-    scope for what is inside.
+    ``before[d]`` and ``after[d]`` are called inside the first ``d`` loops, before and after loop number ``d`` (or the
+    body, if ``d`` is the last): for staged copies, accumulators, stores. A ``before`` hook may return a new scope for
+    the code inside.
     """
 
     prefix: str
@@ -123,29 +122,30 @@ class Emitter:
     _count: int = 0
 
     def fresh(self, stem: str) -> str:
-        """A name that no other has in this kernel."""
+        """A name that is unique in this kernel."""
         self._count += 1
         return f"{stem}{self._count}"
 
     def let(self, w: Writer, stem: str, ctype: str, text: str) -> str:
-        """Declare a constant of a fresh name, which is returned."""
+        """Declares a constant and returns its fresh name."""
         name = self.fresh(stem)
         w.line(f"const {ctype} {name} = {text};")
         return name
 
     def local(self, ctype: str, name: str, value: str) -> None:
-        """Declare a local of the entry point that tasks are handed."""
+        """Declares a local of the entry point that tasks receive."""
         self.entry.line(f"const {ctype} {name} = {value};" if ctype == "long" else f"{ctype}const {name} = {value};")
         self.captured.append((ctype, name))
 
     def tensors(self, kinds: Mapping[str, str], outputs: int = 1) -> None:
-        """Declare pointers to the tensors, in call order, the outputs last: names and C types of elements."""
+        """Declares pointers to the tensors, in call order, outputs last; ``kinds`` maps names to C types of
+        elements."""
         for n, (name, kind) in enumerate(kinds.items()):
             ctype = f"{'const ' if n < len(kinds) - outputs else ''}{kind} *"
             self.local(ctype, name, f"({ctype})tensors[{n}]")
 
     def arguments(self, names: Sequence[str]) -> None:
-        """Declare the launch arguments, in order; extents that calls choose by :attr:`~.Extent.argument`."""
+        """Declares the launch arguments, in order; symbolic sizes are named by :attr:`~.Extent.argument`."""
         for n, name in enumerate(names):
             self.local("long", name, f"args[{n}]")
 
@@ -164,17 +164,19 @@ class Emitter:
         offsets: Mapping[str, str] | None = None,
         closing: str = "",
     ) -> None:
-        """Print ``loops`` around ``body``: some of the nest's, all but those of a block by default.
+        """Prints ``loops`` around ``body``; by default all loops of the nest outside its block.
 
-        Loops of kinds ``unroll`` and ``vector`` are the block that the body computes. A serial ``register`` loop around
-        such loops of its axis is printed once per block size, the largest first: its step, and the step of the first
-        loop of the block. What is inside then sees whole tiles of these sizes and, where the last is more than 1, one
-        tile that is not whole. ``blocks`` gives other sizes by axis, from the loop's step down. ``scope``: where the
-        nest stands, if not at the top; its tiles are kept. ``tasks``: C text of the number of tasks that ``chunked``
-        loops are divided among, at most. ``offsets``: for axes whose ``chunked`` loop's first tile is longer, so that
-        the others begin at aligned addresses, by how much. ``closing``: a statement at the end of every such task.
+        Loops of kinds ``unroll`` and ``vector`` form the block that the body computes. A serial ``register`` loop
+        around block loops of its axis is printed once per block size, the largest first: its step, and the step of the
+        block's first loop. The body then sees whole tiles of each size and, if the smallest size exceeds 1, one partial
+        tile. ``blocks`` overrides the sizes by axis, from the loop's step down.
 
-        Raises ``ValueError`` for loops that are not the nest's, or a part of them.
+        ``scope``: the enclosing scope, if the nest is not at the top; its tiles are kept. ``tasks``: C text of the
+        largest number of tasks for ``chunked`` loops. ``offsets``: by axis, C text of the extra length of a ``chunked``
+        loop's first tile, so that the other tiles begin at aligned addresses. ``closing``: a statement at the end of
+        every task of ``chunked`` loops.
+
+        Raises ``ValueError`` for loops that do not belong to the nest, or do not cover an axis as the nest does.
         """
         chosen = nest.around if loops is None else tuple(loops)
         self.printed.append((nest, chosen))
@@ -231,7 +233,7 @@ class Emitter:
         name = self.fresh(f"{loop.axis}_")
         tile, ends = inner_tile(loop, outer, name)
         if outer.whole and outer.fixed and tile.fixed and outer.size <= loop.step:
-            # One trip: no loop, the tile is what was handed in.
+            # One trip: no loop, the inner tile is the outer one.
             inside(w, scope)
             return
         step = step_text(loop)
@@ -269,15 +271,17 @@ class Emitter:
                     inside(w, inner.with_tile(loop.axis, Tile(name, outer.end, sizes[-1], False, left=known)))
 
     def _open(self, w: Writer, loop: Loop, scope: Scope, inside: Body, sizes: tuple[int, ...]) -> None:
-        """Blocks of an axis whose extent calls choose: where each size begins follows from the extent alone, so that
-        compilers work it out, and masks of what is left, once for all rows."""
+        """Prints blocks of an axis with a symbolic extent: the start of each block size depends on the extent alone.
+
+        So compilers hoist the starts, and the masks of the remainder, out of the loop over rows.
+        """
         end, before = scope.tiles[loop.axis].end, 0
         for size in (*sizes, 0) if sizes[-1] > 1 else sizes:
             name = self.fresh(f"{loop.axis}_")
             start = f"{end} - {end} % {before}" if before else "0"
             tile = Tile(name, f"({name} + {size})", size) if size else Tile(name, end, before, False)
             head = f"for (long {name} = {start}; {name} + {size} <= {end}; {name} += {size})"
-            if before in (2 * size, sizes[-1]):  # one at most is left
+            if before in (2 * size, sizes[-1]):  # at most one block is left
                 w.line(f"const long {name} = {start};")
                 head = f"if ({name} + {size or 1} <= {end})"
             with w.block(head):
@@ -286,9 +290,9 @@ class Emitter:
 
     @contextmanager
     def _task(self, w: Writer, scope: Scope, tasks: str) -> Iterator[Writer]:
-        """A function that is run for every task, to be written into what this gives, and the call."""
+        """Yields a writer for the body of a function that every task runs, then prints the call."""
         name = f"{self.prefix}_task{len(self.functions)}"
-        self.functions.append("")  # keeps its place: nested ones come later but print before
+        self.functions.append("")  # reserves its place: nested functions are added later but printed first
         place = len(self.functions) - 1
         context = f"{name}_ctx"
         names = list(dict.fromkeys(scope.captured))
@@ -301,7 +305,8 @@ class Emitter:
             fn.line("(void)worker_;")
             fn.line(f"const {context} &c_ = *(const {context} *)ctx_;")
             for ctype, n in names:
-                # Sizes that calls choose are copied: what follows from them is then the same after every store.
+                # Symbolic sizes are copied: the compiler then knows that stores do not change values computed from
+                # them.
                 copied = ctype.endswith("*") or n.startswith(argument(""))
                 fn.line(f"{ctype} const {n} = c_.{n};" if copied else f"const {ctype} &{n} = c_.{n};")
             yield fn
@@ -313,7 +318,7 @@ class Emitter:
             w.line(f"tw::parallel_for(env, {tasks}, {name}, &{call});")
 
     def _entered(self, w: Writer, loop: Loop, scope: Scope, index: str, offset: str | None = None) -> Scope:
-        """Inside trip number ``index`` of a loop that is run as tasks."""
+        """The scope inside iteration number ``index`` of a loop that runs as tasks."""
         outer, step = scope.tiles[loop.axis], step_text(loop)
         start = index
         if offset is not None:
@@ -383,7 +388,7 @@ class Emitter:
                 fn.line(told.closing)
 
     def unit(self, helpers: str = "") -> str:
-        """The whole kernel: ``helpers`` and the functions in ``namespace <symbol>_``, then the entry point."""
+        """The text of the kernel: ``helpers`` and the functions in ``namespace <symbol>_``, then the entry point."""
         symbol = self.prefix
         functions = helpers + "".join(reversed(self.functions))
         entry = Writer()
@@ -399,7 +404,7 @@ class Emitter:
 
 
 def _check(nest: LoopNest, loops: tuple[Loop, ...], blocks: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise ``ValueError`` for loops of an axis that begin or end otherwise than loops of the nest do."""
+    """Raises ``ValueError`` if the loops of an axis begin or end differently from the nest's loops."""
     own = set(nest.loops)
     if not own.issuperset(loops):
         for axis in {x.axis for x in loops}:
@@ -413,7 +418,7 @@ def _check(nest: LoopNest, loops: tuple[Loop, ...], blocks: Mapping[str, tuple[i
 
 
 def inner_tile(loop: Loop, outer: Tile, start: str) -> tuple[Tile, str]:
-    """The tile that one trip of a loop hands in, and the name of its end where that is computed."""
+    """The tile of one iteration of a loop, and the name of its end if the end must be computed."""
     if loop.step == 1 and loop.argument is None:
         return Tile(start, f"({start} + 1)", 1), ""
     fixed = loop.argument is None
@@ -429,7 +434,7 @@ def step_text(loop: Loop) -> str:
 
 
 def trip_text(loop: Loop, outer: Tile) -> str:
-    """C text of how often a loop runs inside a tile."""
+    """C text of the number of iterations of a loop over a tile."""
     if outer.whole and outer.fixed and loop.argument is None:
         return f"{-(-outer.size // loop.step)}L"
     return f"tw::ceildiv({outer.count}, {step_text(loop)})"

@@ -1,4 +1,4 @@
-"""Integer expressions of launches (:data:`~tilewright.core.IntExpr`): their names replaced, and as C++."""
+"""Integer expressions of launches (:data:`~tilewright.core.IntExpr`): substitution of names, and C++ text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tilewright.core import IntExpr
 
 
 def named(e: IntExpr, of: Callable[[str], IntExpr]) -> IntExpr:
-    """The expression with what ``of`` gives in the place of each name."""
+    """The expression with ``of(name)`` substituted for each name."""
     if isinstance(e, int):
         return e
     if isinstance(e, str):
@@ -18,22 +18,22 @@ def named(e: IntExpr, of: Callable[[str], IntExpr]) -> IntExpr:
 
 
 def text(e: IntExpr) -> str:
-    """C++ of an ``int``, its names as they are."""
+    """C++ text of an ``int``; names stay as they are."""
     return _text(e, "")
 
 
 def wide(e: IntExpr) -> str:
-    """C++ of a ``long long``."""
+    """C++ text of a ``long long``."""
     return f"{e}LL" if isinstance(e, int) else _text(e, "(long long)")
 
 
 def unsigned(e: IntExpr) -> str:
-    """C++ of an ``unsigned``."""
+    """C++ text of an ``unsigned``."""
     return f"{e}u" if isinstance(e, int) else f"unsigned({text(e)})"
 
 
 def long_text(e: IntExpr, names: Mapping[str, str]) -> str:
-    """C++ of a ``long``; ``names``: C++ of each name, a ``long`` too."""
+    """C++ text of a ``long``; ``names`` maps each name to C++ text of a ``long``."""
     if isinstance(e, int):
         return f"{e}L"
     if isinstance(e, str):
@@ -53,7 +53,7 @@ def long_text(e: IntExpr, names: Mapping[str, str]) -> str:
 
 
 def _apart(op: str, number: int, operand: IntExpr) -> bool:
-    """Whether operand ``number`` of a product or quotient needs parentheses; a quotient that is first needs none."""
+    """Whether operand ``number`` of a product or quotient needs parentheses; a leading quotient does not."""
     inner = operand[0] if isinstance(operand, list) else ""
     return inner == "+" or (op == "*" and (inner == "roundup" or (number > 0 and inner in ("//", "ceildiv"))))
 

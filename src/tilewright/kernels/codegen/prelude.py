@@ -8,8 +8,8 @@ from pathlib import Path
 from tilewright.core import Target
 from tilewright.kernels.codegen.sources import GPUS
 
-# In the order in which they are printed: tanh and erf stand on exp. Everything is a template or
-# inlined, so what a kernel does not use costs parsing only (2 ms for all of it).
+# Printed in this order: tanh and erf depend on exp. All code is a template or inlined, so functions that a kernel does
+# not use cost only parsing (2 ms for all of it).
 _HEADERS = (
     "base",
     "vector",
@@ -32,14 +32,14 @@ _END = "\n}  // namespace tw\n"
 
 
 def prelude(target: Target, emulated: bool = False) -> str:
-    """C++17 text that kernel sources for ``target`` stand on.
+    """The C++17 prelude of kernel sources for ``target``.
 
-    On a CPU it fixes the vector width (``target.vector_bytes``); the compiler's own feature macros
-    choose between masked instructions and portable code. For CUDA it holds the primitives that the
-    architecture has, for NVRTC or (``emulated``) by their meaning for the emulator.
+    On a CPU it fixes the vector width (``target.vector_bytes``); the compiler's own feature macros choose between
+    masked instructions and portable code. For CUDA it holds the architecture's primitives, for NVRTC or (``emulated``)
+    as C++ for the emulator.
     """
     if target.kind in GPUS and "cc" not in target.limit:
-        return ""  # its toolchain translates, and brings its own
+        return ""  # its toolchain translates the source and adds a prelude itself
     if target.kind in GPUS:
         from tilewright.kernels.codegen import cuda_prelude as cuda
 
@@ -48,7 +48,7 @@ def prelude(target: Target, emulated: bool = False) -> str:
 
 
 def without_prelude(source: str, target: Target) -> str:
-    """The kernel's own part of a translation unit, which may be of an earlier version with another prelude."""
+    """A translation unit without its prelude; the unit may come from an earlier version with another prelude."""
     head = prelude(target)
     return source[len(head) :] if source.startswith(head) else source.rpartition(_END)[2]
 
@@ -58,6 +58,6 @@ def _prelude(vector_bytes: int) -> str:
     folder = Path(__file__).with_name("headers")
     texts = [(folder / f"{name}.h").read_text(encoding="utf-8") for name in _HEADERS]
     lines = "".join(texts).splitlines(keepends=True)
-    # Whole-line comments help the reader of a header, not the compiler.
+    # The compiler does not need the whole-line comments, which explain a header to readers.
     code = "".join(line for line in lines if not line.lstrip().startswith("//"))
     return f"#define TW_VECTOR_BYTES {vector_bytes}\n{code}"

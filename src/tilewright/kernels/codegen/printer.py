@@ -1,8 +1,8 @@
-"""Expr -> C++ text, for one element or for a vector of them.
+"""Prints expressions as C++ text, for one element or for a vector of elements.
 
-Data is computed in the C type that its dtype's record names: narrow reals in ``float``, whole numbers of 16 and 8 bits
-in ``int``. In vectors, conditions are masks, and indices are ``int`` or ``long`` lanes,
-whichever their range needs. Every function used is in ``headers/``.
+Data is computed in the C type that its dtype's record names: narrow reals in ``float``, integers of 16 and 8 bits in
+``int``. In vectors, conditions are masks; indices are ``int`` or ``long`` lanes, depending on their range. All
+functions used are in ``headers/``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _COMPUTED = {name: VALUES[d.computed].cpu for name, d in VALUES.items()}
 
 
 def held_lane(dtype: str) -> str:
-    """C type of a lane of an accumulator."""
+    """C type of an accumulator's lane."""
     return "int" if dtype == "bool" else computed(dtype)
 
 
@@ -57,7 +57,7 @@ def number(value: Any, dtype: str) -> str:
 
 
 def _single(x: float) -> float:
-    """The number where float32 has its like, else the end that it rounds to: compilers refuse literals beyond."""
+    """The number, or infinity or zero if float32 rounds it to that: compilers refuse out-of-range literals."""
     if abs(x) >= 2.0**128 - 2.0**103:
         return math.copysign(math.inf, x)
     return math.copysign(0.0, x) if abs(x) <= 2.0**-150 else x
@@ -69,7 +69,7 @@ def _no_load(e: Expr, guard: str | None) -> str:
 
 @dataclass
 class Memo:
-    """What printers of the same expressions can share; it keeps the expressions alive."""
+    """Caches that printers of common expressions share; it keeps the expressions alive."""
 
     numbers: ValueNumbers = field(default_factory=ValueNumbers)
     varies: dict[tuple[str | None, frozenset[str], int], bool] = field(default_factory=dict)
@@ -80,10 +80,10 @@ class Memo:
 class Printer:
     """Prints expressions in one context.
 
-    ``axis`` gives each axis's C text (for the ``vector`` axis, the value in lane 0) and ``var`` each
-    accumulator's. ``lanes`` is the number of lanes, ``None`` for scalars; what does not depend on the
-    ``vector`` axis (or on a name in ``varying``) is printed as a scalar and widened where needed.
-    ``ranges`` bounds axes (inclusive); an axis without one is at least 0.
+    ``axis`` maps each axis to its C text (for the ``vector`` axis, the value in lane 0), ``var`` each accumulator.
+    ``lanes`` is the number of lanes, ``None`` for scalars. A value that does not depend on the ``vector`` axis (or on a
+    name in ``varying``) is printed as a scalar and broadcast where needed. ``ranges`` bounds axes (inclusive); an axis
+    without bounds is at least 0.
     """
 
     axis: Mapping[str, str]
@@ -93,19 +93,19 @@ class Printer:
     vector: str | None = None
     varying: frozenset[str] = frozenset()  # vars whose text is a vector
     ranges: Mapping[str, Range] = field(default_factory=dict)
-    guard: str | None = None  # mask under which the text at hand is evaluated
+    guard: str | None = None  # mask under which the current text is evaluated
     names: dict[int, str] = field(default_factory=dict)  # number of a value -> temporary that holds it
     memo: Memo = field(default_factory=Memo)
 
     def held(self, e: Expr) -> str:
-        """Text of the value of an accumulator; in vectors, conditions are kept as masks of int lanes."""
+        """Text of an accumulator's value; in vectors, conditions are kept as masks of int lanes."""
         if self.lanes is not None and e.dtype == "bool":
             return f"tw::as_mask<{self.vec('int')}>({self.mask(e)})"
         return self.text(e)
 
     # -- one value
     def scalar(self, e: Expr) -> str:
-        """Text of a value that is the same in every lane."""
+        """Text of a value that is equal in all lanes."""
         name = self._name(e)
         if name is not None and not self.varies(e):
             return name
@@ -199,7 +199,7 @@ class Printer:
         return f"tw::vec<{lane}, {self.lanes}>"
 
     def vector_text(self, e: Expr, lane: str | None = None) -> str:
-        """Text of a vector, its lanes of C type ``lane`` (the dtype's own by default)."""
+        """Text of a vector with lanes of C type ``lane`` (by default the C type of the value)."""
         if e.dtype == "bool":
             return self.mask(e)
         own = self.lane_type(e)
@@ -210,7 +210,7 @@ class Printer:
         return text if lane == own else f"tw::convert<{self.vec(lane)}>({text})"
 
     def mask(self, e: Expr) -> str:
-        """Text of a condition as a mask of some integer lanes."""
+        """Text of a condition as a mask with integer lanes of any type."""
         if not self.varies(e):
             return f"tw::splat<{self.vec('int')}>({self.scalar(e)} ? -1 : 0)"
         name = self._name(e)
@@ -241,7 +241,7 @@ class Printer:
         return kinds.pop() if len(kinds) == 1 else "long"
 
     def _conjuncts(self, e: Expr) -> tuple[list[Expr], list[Expr]]:
-        """The parts of a chain of ``and`` that are the same in all lanes, and the others."""
+        """Splits a chain of ``and`` into conditions that are equal in all lanes, and conditions that vary."""
         if e.op == "and":
             a, b = self._conjuncts(e.args[0]), self._conjuncts(e.args[1])
             return a[0] + b[0], a[1] + b[1]
@@ -279,7 +279,7 @@ class Printer:
                 return f"({self.scalar(a[0])} ? {x} : {y})"
             same, differs = self._conjuncts(a[0])
             if same and a[2].op == "const":
-                # Conditions that hold for all lanes or none are tested once: whole rows are skipped.
+                # Conditions that are equal in all lanes are tested once: whole rows are skipped.
                 inner = self._vector(Expr("select", e.dtype, (_all(differs), *a[1:])), lane)
                 return f"({self.scalar(_all(same))} ? {inner} : {self.vector_text(a[2], lane)})"
             cond, x, y = self._branches(a, lane)
@@ -304,7 +304,7 @@ class Printer:
         return self._shortened_lanes(text, e.dtype, v)
 
     def _operand(self, e: Expr, lane: str) -> str:
-        # A scalar beside a vector is widened by the compiler (a broadcast operand of the multiply-add).
+        # The compiler broadcasts a scalar beside a vector (a broadcast operand of the multiply-add).
         if not self.varies(e):
             return f"({lane})({self.scalar(e)})"
         return self.vector_text(e, lane)
@@ -319,16 +319,16 @@ class Printer:
         return self._shortened_lanes(text, dtype, v)
 
     def _shortened_lanes(self, text: str, dtype: str, v: str) -> str:
-        """Text of a vector ``v`` of values of ``dtype``: a whole number of 8 or 16 bits loses its other bits."""
+        """Text of a vector ``v`` of values of ``dtype``; 8- and 16-bit integers are truncated to their bits."""
         if dtype not in SHORT:
             return text
         return f"tw::convert<{v}>(tw::convert<{self.vec(DTYPES[dtype].cpu)}>({text}))"
 
     # -- repeated values
     def bind(self, exprs: Sequence[Expr], line: Callable[[str], None], fresh: Callable[[str], str]) -> None:
-        """Compute values that occur more than once, into temporaries that ``line`` declares.
+        """Computes values that occur more than once into temporaries, which ``line`` declares.
 
-        A value that is only read under a ``select`` is left there if it reads memory.
+        A value that reads memory and occurs only under a ``select`` is left there.
         """
         key = tuple(map(id, exprs))
         found = self.memo.repeated.get(key)
@@ -343,12 +343,12 @@ class Printer:
             self.names[value_number] = name
 
     def text(self, e: Expr) -> str:
-        """Text of a value: a vector when ``lanes`` is set (a mask for a condition), else a scalar."""
+        """Text of a value: a vector if ``lanes`` is set (a mask for a condition), else a scalar."""
         return self.scalar(e) if self.lanes is None else self.vector_text(e)
 
 
 def repeated_values(exprs: Sequence[Expr], numbers: ValueNumbers) -> tuple[tuple[int, Expr], ...]:
-    """Values worth a temporary, with their numbers, in an order in which they can be computed."""
+    """Values worth a temporary, with their value numbers, in order of computation."""
     uses: dict[int, int] = {}
     always: set[int] = set()
     nodes: dict[int, Expr] = {}
@@ -382,18 +382,18 @@ def _all(conditions: list[Expr]) -> Expr:
 
 
 def _unsigned(op: str, type_: str, unsigned: str, operands: Sequence[str]) -> str:
-    """Text of arithmetic that wraps around, by unsigned numbers: C defines wrapping of these numbers alone."""
+    """Text of wrapping arithmetic on unsigned numbers: C defines wrap-around only for unsigned types."""
     sign = "" if len(operands) > 1 else "-"
     return f"({type_})({sign}{f' {_INFIX.get(op)} '.join(f'({unsigned}){x}' for x in operands)})"
 
 
 def _shortened(text: str, dtype: str) -> str:
-    """Text of a value of ``dtype``: a whole number of 8 or 16 bits loses its other bits."""
+    """Text of a value of ``dtype``; 8- and 16-bit integers are truncated to their bits."""
     return f"({DTYPES[dtype].cpu}){text}" if dtype in SHORT else text
 
 
 def _negated(text: str) -> str:
-    # Two signs in a row would be a decrement.
+    # Two adjacent minus signs would be a decrement.
     return f"(-({text}))" if text.startswith("-") else f"(-{text})"
 
 
@@ -403,7 +403,7 @@ def _by_bits(op: str, text: str, d: int) -> str:
 
 
 def computed(dtype: str) -> str:
-    """C type of a value, or of a vector's lanes, while computing (a vector of conditions is a mask)."""
+    """C type of a value, or of a vector's lanes, during computation (a vector of conditions is a mask)."""
     return _COMPUTED[dtype]
 
 
@@ -417,7 +417,7 @@ def print_expr(
 ) -> str:
     """Text of one expression.
 
-    With ``lanes``, the result and every ``var`` are vectors of that many lanes, and axes the same in all.
+    With ``lanes``, the result and every ``var`` are vectors of that many lanes, and axes are equal in all lanes.
     """
     names = dict(var or {})
     varying = frozenset(names) if lanes else frozenset[str]()

@@ -9,12 +9,12 @@ from tilewright.dtypes import DTYPES
 from tilewright.kernels.expression.expr import FLOATS, INTEGERS, Expr, whole
 
 Range = tuple[float, float]
-"""Inclusive bounds, whole numbers; infinite where there is none."""
+"""Inclusive bounds, whole numbers or infinite."""
 
 UNKNOWN = (-inf, inf)
 
 WRAPPING = ("add", "sub", "mul", "neg")
-"""Arithmetic whose whole numbers wrap around, as in NumPy, ONNX and PyTorch."""
+"""Integer operations that wrap around, as in NumPy, ONNX and PyTorch."""
 
 _ITEM: dict[str, Range] = {d.name: d.limits for d in DTYPES.values() if d.kind != "float" and d.bits < 64}
 
@@ -28,7 +28,7 @@ def index_range(e: Expr, axes: Mapping[str, Range]) -> Range:
         return extent.least, int(extent)  # type: ignore[attr-defined]
     if e.op == "axis":
         found = axes.get(str(e.value))
-        # Of an extent the greatest: a multiple of one below zero is least where that is the greatest.
+        # Of a symbolic extent, take the upper bound: a negative multiple of the extent is least there.
         return (0, inf) if found is None else (int(found[0]), int(found[1]))
     if e.op in ("load", "var"):
         return _ITEM.get(e.dtype, UNKNOWN)
@@ -41,10 +41,9 @@ def index_range(e: Expr, axes: Mapping[str, Range]) -> Range:
 
 
 def overflows(e: Expr, axes: Mapping[str, Range]) -> bool:
-    """Whether a whole number of arithmetic may lie outside of its type, where it wraps around.
+    """Whether an integer operation may leave its type's range, where it must wrap around.
 
-    Partial results of a reduction are combined as they are: a compiler knows nothing of them that an overflow would
-    contradict.
+    Excludes combinations of partial results: the compiler knows no bounds of them that an overflow would contradict.
     """
     if e.op not in WRAPPING or e.dtype not in INTEGERS or all(a.op == "var" for a in e.args):
         return False

@@ -1,10 +1,10 @@
-"""The language of printed kernels: C++ in the words that Tilewright's templates print, nothing else.
+"""The language of printed kernels: C++ restricted to the forms that Tilewright's templates print.
 
-A farm's builders compile what others send, and accept nothing beyond it. They get a kernel's own text, the names of its
-symbols and a target; the prelude and the compiler's flags are the builder's. So a text needs very little of the
-language, and everything that reads the builder's files or speaks to the compiler is outside of it: a list of what is
-allowed decides, not one of what is known to be bad. The compiler itself is confined too (``backends/confine.py``),
-and what a kernel does when it runs is the runner's to bound (``measure/sandbox.py``).
+A farm's builders compile sources that others send, and accept only this language. They receive a kernel's own text, the
+names of its symbols and a target; the builder adds the prelude and the compiler's flags. So a text needs very little of
+C++. Everything that reads the builder's files or addresses the compiler is outside the language: the check is an allow
+list, not a deny list. The compiler itself is confined too (``backends/confine.py``), and the runner confines a kernel
+that runs (``measure/sandbox.py``).
 """
 
 from __future__ import annotations
@@ -15,14 +15,16 @@ from collections.abc import Iterable
 from tilewright.errors import TilewrightError, UsageError
 
 GPUS = ("cuda", "opencl")
-"""Target kinds whose kernels are blocks of threads with shared memory, in the words of the CUDA prelude."""
+"""Target kinds whose kernels are thread blocks with shared memory, written with the CUDA prelude's functions."""
 
 LONGEST = 4 << 20
 """Characters of a source; the longest that a template prints has about a hundred thousand."""
 
 DEEPEST = 1000
-"""Brackets and conditions within each other: compilers recurse over them, and bear some thousands. The deepest
-expression that an operator may have (``expression/functions.py``) prints about 400, other kernels 30."""
+"""Largest nesting depth of brackets and conditions. Compilers recurse over them, and survive some thousands.
+
+The deepest expression of an operator (``expression/functions.py``) prints about 400 levels, other kernels 30.
+"""
 
 _SYMBOL = re.compile(r"tw_[0-9a-z_]{1,120}")
 
@@ -30,8 +32,8 @@ _HINT = (
     "Farm builders compile what this version's templates print; build other kernels, your own among them, on the client"
 )
 
-# Each may spell, join or hide what the other rules look for. A backslash continues a line, escapes and names
-# characters; the rest are comments across lines, trigraphs and digraphs.
+# Each of these characters may spell, join or hide text that the other rules look for. A backslash continues a line,
+# escapes and names characters; the rest are comments across lines, trigraphs and digraphs.
 _SPELLINGS = re.compile(r"[^\n -~]|[\\$@`]|/\*|\?\?|<[:%]|[:%]>|%:")
 
 _CONDITIONS = {
@@ -40,37 +42,40 @@ _CONDITIONS = {
 }
 _SPECIAL = {
     "cuda": r'__restrict__\b|__builtin_inff?\b|__builtin_nanf?\(""\)',
-    # An opaque copy is the only assembly: it has no instructions.
+    # The only assembly is an opaque copy, without instructions.
     "cpu": r'__asm__\("":"\+r"\([A-Za-z]\w*\)\)|__attribute__\(\(vector_size\([0-9]{1,4}\)\)\)|__bf16\b'
     r"|__builtin_(?:memcpy|memset|prefetch|shufflevector|ia32_[a-z0-9_]+)\b",
 }
 _SPECIAL["cpu"] += f"|{_SPECIAL['cuda']}"
-"""Names of the implementation that may occur, and the strings that belong to them."""
+"""Implementation-reserved names that may occur, with the strings that belong to them."""
 
 _REFUSED = {
     "directive": (r"(?:^ *)?#.*", "is not a directive that templates print"),
     "attribute": (r"__attribute__\b", "stands in a form that templates do not print"),
-    # Names of the implementation, assembly, files read without a directive, and names from outside of the text.
+    # Reserved names, assembly, files read without a directive, and names from outside the text.
     "name": (r"_[_A-Z]\w*|(?:asm|import|export|module|extern)\b", "may not occur"),
     "literal": (r"[\"'].*", "may not occur"),
 }
-"""What the allowed forms leave of directives, names and literals: by the rule that it breaks, with a reason."""
+"""Directives, names and literals outside the allowed forms: the pattern and the reason, by the rule that they break."""
 
 
 _PLAIN = (
     r"(?![ \n])(?:(?!(?:asm|import|export|module|extern)\b)[A-Za-z]\w*|[0-9][0-9A-Za-z.]*"
     r"|[^\w\n()\[\]{}#\"'/]+|/(?!/)|\n(?! *#))+"
 )
-"""What no rule is about: most of a text, read in long runs. One ends before a line with a directive. Not possessive
-(``++``): before 3.11.5 Python lets such a group run past what its lookaheads forbid (CPython issue 106052)."""
+"""Text that no rule concerns: most of a source, matched in long runs. A run ends before a line with a directive.
+
+Not possessive (``++``): before 3.11.5, Python lets a possessive group run past text that its lookaheads forbid (CPython
+issue 106052).
+"""
 
 
 def _pieces(kind: str) -> re.Pattern[str]:
-    """What a text is read in: at each place the first of these that fits there."""
+    """Pattern of a source's tokens: at each place the first alternative that matches."""
     forms = {
         "plain": _PLAIN,
         "comment": r"//.*",
-        # Whole lines. ``#line`` names no file that exists: it moves the numbers in diagnostics.
+        # Whole lines. ``#line`` names a file that does not exist; it renumbers lines in diagnostics.
         "line": r'^#line [0-9]{1,6} "kernel" *(?=//|$)',
         "condition": rf"^(?:{_CONDITIONS[kind]}) *(?=//|$)",
         "special": _SPECIAL[kind],
@@ -89,11 +94,12 @@ _CLOSING = {
     ")": ("(",), "]": ("[",), "}": ("{",), "#elif": ("#if", "#elif"), "#else": ("#if", "#elif"),
     "#endif": ("#if", "#elif", "#else"),
 }  # fmt: skip
-"""What each ends. The branches of conditions close like brackets, each with all that it opened."""
+"""The openings that each closing token ends. Branches of conditions close like brackets, with all that they opened."""
 
 
 class SourceRefused(TilewrightError):
-    """A source that a farm's builder does not compile: the ``line`` (from 1; 0: the whole) and the ``rule`` it breaks.
+    """A source that a farm's builder refuses: the ``line`` (from 1; 0: the whole source) and the ``rule`` that it
+    breaks.
 
     Rules: ``size``, ``symbol``, ``spelling``, ``directive``, ``literal``, ``name``, ``attribute``, ``brackets``,
     ``nesting``.
@@ -109,10 +115,10 @@ class SourceRefused(TilewrightError):
 
 
 def check_source(text: str, symbols: Iterable[str], kind: str) -> None:
-    """Check a kernel's source, without a prelude, before a builder compiles it.
+    """Checks a kernel's source, without a prelude, before a builder compiles it.
 
-    ``symbols``: what the library must export; ``kind``: of target. A text that passes closes every bracket,
-    comment and condition that it opens, so what is put behind it is read as it stands. Raises ``SourceRefused``,
+    ``symbols``: names that the library must export. ``kind``: the target's kind. A text that passes closes every
+    bracket, comment and condition that it opens, so text placed behind it keeps its meaning. Raises ``SourceRefused``,
     and ``UsageError`` for an unknown kind.
     """
     if kind not in _PIECES:

@@ -1,4 +1,4 @@
-"""Stores past the caches: C++ that kernels which use them print in front, and where they are possible."""
+"""Non-temporal stores: the C++ helper functions that kernels print, and the condition for their use."""
 
 from __future__ import annotations
 
@@ -29,6 +29,9 @@ TW_INLINE void streamed() {
 
 
 def can_stream(dtype: str, target: Target, lanes: int, moves: bool = False) -> bool:
-    """Whether so many lanes of an output are one vector, stored as it is computed (``moves``: as it was read)."""
+    """Whether ``lanes`` elements form one vector of the target that is stored without rounding.
+
+    Narrow types qualify only if the value moves unchanged from a read (``moves``).
+    """
     plain = moves or DTYPES[dtype].bits >= 32
     return plain and target.arch == "x86_64" and lanes * ITEMSIZE[dtype] == target.vector_bytes

@@ -1,8 +1,8 @@
-"""Substitution in kernel text: C++ with placeholders, whose values the schedule gives.
+"""Template substitution in kernel text: C++ with placeholders, whose values the schedule determines.
 
-A value replaces ``$name`` or ``${name}``. The line ``$if name: text`` is kept where the value is true, ``$unless name:
-text`` where the value is false. A line that is one placeholder takes a value of several lines, and indents each as the
-placeholder is indented.
+A value replaces ``$name`` or ``${name}``. The line ``$if name: text`` is kept if the value is true, ``$unless name:
+text`` if the value is false. A line that is one placeholder takes a value of several lines, and indents each line as
+the placeholder is indented.
 """
 
 from __future__ import annotations

@@ -7,14 +7,14 @@ from contextlib import contextmanager
 
 
 class Writer:
-    """Collects lines; ``block`` opens braces and indents what is written inside."""
+    """Collects lines; ``block`` opens braces and indents the lines written inside."""
 
     def __init__(self, depth: int = 0) -> None:
         self.lines: list[str] = []
         self.depth = depth
 
     def line(self, text: str = "") -> None:
-        """Write lines at the present indentation (one space a level: sources are parsed often)."""
+        """Writes lines at the current indentation (one space a level: sources are parsed often)."""
         pad = " " * self.depth
         self.lines += [pad + t if t else "" for t in text.split("\n")]
 

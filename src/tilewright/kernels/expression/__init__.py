@@ -1,1 +1,1 @@
-"""The expression language: nodes, programs of stages, what indices reach, and values as NumPy holds them."""
+"""The expression language: nodes, programs of stages, bounds of indices, and NumPy's representation of values."""

@@ -1,7 +1,7 @@
-"""Ranges of index expressions, and the proof that a program reads within its tensors.
+"""Bounds of index expressions, and the proof that a program reads within its tensors.
 
-Intervals over linear forms, sharpened by the conditions of enclosing ``select``s; where these are
-not enough, the index and its conditions are evaluated at every point.
+Interval arithmetic over linear forms, sharpened by the conditions of enclosing ``select``s. If intervals do not prove a
+read, the index and its conditions are evaluated at every point.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ class Bounds:
         self._linear: dict[int, Linear] = {}
 
     def of(self, e: Expr, facts: Facts | None = None) -> Interval:
-        """An interval that holds every value of ``e`` where ``facts`` hold."""
+        """An interval that contains every value of ``e`` under ``facts``."""
         if e.op == "axis" and not facts:
             return self._axes[str(e.value)]
         return self._of(self.linear(e), facts or {})
 
     def facts(self, condition: Expr, holds: bool, known: Facts) -> Facts:
-        """``known`` and what a condition tells where it holds (or does not)."""
+        """``known`` extended by the facts that follow if a condition holds (or does not hold)."""
         found = dict(known)
         self._learn(condition, holds, found)
         return found
 
     def linear(self, e: Expr) -> Linear:
-        """``e`` as a linear form; conversions that keep every value leave no trace."""
+        """``e`` as a linear form; conversions that keep every value are dropped."""
         number = self._numbers.of(e)
         found = self._linear.get(number)
         if found is None:
@@ -101,7 +101,7 @@ class Bounds:
         return _UNBOUNDED
 
     def _remainder(self, quotient: Expr, facts: Facts) -> int | None:
-        """What the division leaves, where a condition tells that it is one number."""
+        """The remainder of the division, if a condition fixes it to one number."""
         form = self.linear(Expr("mod", quotient.dtype, quotient.args)) if facts else Linear()
         low, high = facts.get(tuple(form.coef.items()), _UNBOUNDED)
         return low if low == high else None
@@ -140,7 +140,7 @@ def _fits(inner: str, outer: str) -> bool:
 
 
 def _plain(form: Linear) -> bool:
-    """Whether no coefficient is an extent."""
+    """Whether no coefficient is a symbolic extent."""
     return not any(isinstance(k, Extent) for k in form.coef.values())
 
 
@@ -158,9 +158,9 @@ def _normal(form: Linear) -> tuple[Terms, int]:
 
 
 def check_reads(stage: Stage, shapes: Mapping[object, tuple[int, ...]]) -> None:
-    """Raise ``OperatorError`` for a read of the stage that no condition keeps within its tensor.
+    """Raises ``OperatorError`` for a read of the stage that no condition keeps within its tensor.
 
-    ``shapes``: of each tensor, by what its reads name: a symbol that is shown by its label, or a name.
+    ``shapes``: the shape of each tensor, keyed as its reads name it: by symbol, or by name.
     """
     bounds = Bounds({a: (0, n - 1) for a, n in stage.ranges.items()})
     for body in stage.reading:
@@ -204,7 +204,7 @@ def _check(
 
 
 def _worst(index: Expr, extent: int, guards: Guards, stage: Stage) -> str | None:
-    """A value of ``index`` outside of its axis where the guards hold, or ``None``."""
+    """A value of ``index`` outside its axis while the guards hold; ``None`` if there is no such value."""
     usable = [(c, holds) for c, holds in guards if not c.loads()]
     names = sorted(index.axes().union(*(c.axes() for c, _ in usable)))
     ranges = stage.ranges
@@ -225,11 +225,11 @@ WHOLE: dict[str, Any] = {
     "and": np.logical_and, "or": np.logical_or, "not": np.logical_not, "cast": np.asarray,
     "select": np.where,
 }  # fmt: skip
-"""Functions of index expressions and conditions, of arrays."""
+"""NumPy functions of the operations in index expressions and conditions."""
 
 
 def points(e: Expr, grid: Mapping[str, np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
-    """Values of an index expression or a condition where axes have the values of ``grid``."""
+    """Values of an index expression or a condition at the axis values of ``grid``."""
     if e.op == "axis":
         return grid[str(e.value)]
     if e.op == "const":

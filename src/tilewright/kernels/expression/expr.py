@@ -27,35 +27,35 @@ FLOAT8 = tuple(name for name in FLOATS if DTYPES[name].bits == 8)
 SIXTEEN = tuple(name for name in FLOATS if DTYPES[name].bits == 16)
 """Reals of 16 bits."""
 NARROW = tuple(name for name in FLOATS if DTYPES[name].stored_only)
-"""Reals that are stored only: what is computed with them is computed in float32."""
+"""Reals that are storage formats only: arithmetic on them is done in float32."""
 
 INTEGERS = tuple(d.name for d in DTYPES.values() if d.kind in ("int", "uint"))
 SHORT = tuple(name for name in INTEGERS if DTYPES[name].stored_only)
-"""Whole numbers that are stored only: what is computed with them is computed in int32."""
+"""Integers that are storage formats only: arithmetic on them is done in int32."""
 BYTES = tuple(name for name in INTEGERS if DTYPES[name].bits == 8)
-"""Whole numbers of 8 bits."""
+"""Integers of 8 bits."""
 BITS = {d.name: d.storage for d in DTYPES.values() if d.storage and d.per_byte == 1}
-"""Dtypes that NumPy lacks: their arrays hold bit patterns, in these dtypes."""
+"""Dtypes that NumPy lacks, each with the dtype of arrays that hold its bit patterns."""
 
 INDEX = POSITION.name
 PACKED = tuple(name for name in DTYPES if name not in VALUES)
-"""Dtypes of inputs of which a byte holds several elements: programs read the bytes."""
+"""Packed dtypes of inputs, of which a byte holds several elements: programs read the bytes."""
 ITEMSIZE = {name: d.bytes for name, d in VALUES.items()}
 """Bytes of an element."""
 
 COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 TRANSCENDENTAL = ("exp", "log", "log1p", "tanh", "erf", "sin", "cos", "pow")
 TF32 = ("round_tf32", "truncate_tf32")
-"""A float32 as a TF32 product takes it: the nearest such value, or what is left of it without the low bits."""
+"""Conversions of a float32 to TF32 operands: rounding to nearest, and truncation of the low bits."""
 FUNCTIONS = ("neg", "abs", "sqrt", "rsqrt", "floor", "fmod", *TF32, *TRANSCENDENTAL)
 DIVISIONS = {"floordiv": "idiv", "mod": "imod"}
-"""What ``//`` and ``%`` are where the divisor is no positive constant: values alone have these, indices have not."""
+"""Operations for ``//`` and ``%`` of values by anything but a positive constant; indices do not allow them."""
 LEAVES = ("const", "axis", "load", "var", "size")
 
 
 @dataclass(frozen=True, eq=False)
 class Symbol:
-    """A tensor or an axis of a definition that is still being written, equal only to itself.
+    """A tensor or an axis of a definition that is still being written; equal only to itself.
 
     ``te.program`` replaces symbols by names; a finished program holds none.
     """
@@ -68,12 +68,12 @@ class Symbol:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Expr:
-    """An expression: an operation, the result's dtype, the operands, and for leaves a value.
+    """An expression: an operation, the result's dtype, the operands, and a value for leaves.
 
-    ``value`` is the number of a ``const`` and the name of an ``axis``, ``load`` (the tensor) or ``var`` (an accumulator
-    component in a monoid: ``l0``, ``r0``, ...); of a ``size`` it is an ``Extent``, a whole number that each call
-    chooses. A ``load``'s operands are its indices. Python's arithmetic and ordering operators build new expressions,
-    and so does ``==``: compare expressions with ``same``.
+    ``value`` is the number of a ``const``, or the name of an ``axis``, ``load`` (the tensor) or ``var`` (an accumulator
+    component in a monoid: ``l0``, ``r0``, ...). A ``size`` has an ``Extent``, a symbolic whole number. A ``load``'s
+    operands are its indices. Python's arithmetic and ordering operators build new expressions, and so does ``==``:
+    compare expressions with ``same``.
     """
 
     op: str
@@ -98,7 +98,7 @@ class Expr:
 
     # fmt: on
     def __pow__(self, exponent: ExprLike) -> Expr:
-        """Whole powers from 1 to 8 become multiplications; any other is ``te.pow``."""
+        """Integer powers from 1 to 8 become multiplications; any other power is ``te.pow``."""
         if not isinstance(exponent, int) or not 1 <= exponent <= 8:
             return binary("pow", self, exponent)
         result = self
@@ -127,13 +127,13 @@ class Expr:
             f"(in {_shown(self)})"
         )
 
-    # what Python and NumPy would do, and the language has another word for
+    # operators of Python and NumPy that the language spells differently
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **_: Any) -> Expr:
-        """A NumPy scalar on the left (``np.float32(2) * x``) arrives here; functions of NumPy do too."""
+        """Handles a NumPy scalar on the left (``np.float32(2) * x``), and refuses NumPy functions."""
         apply = _UFUNCS.get(ufunc.__name__) if method == "__call__" and len(inputs) == 2 else None
         if apply is None:
             raise TypeError(f"np.{ufunc.__name__} of {_shown(self)}: {_FUNCTION_RULE}")
-        a, b = (v.item() if getattr(v, "shape", None) == () else v for v in inputs)  # a comparison's scalars are arrays
+        a, b = (v.item() if getattr(v, "shape", None) == () else v for v in inputs)  # comparisons pass 0-d arrays
         return apply(a, b)
 
     def __array__(self, *_: object, **__: object) -> Any:
@@ -192,15 +192,15 @@ class Expr:
         return rebuild(self)
 
     def substitute(self, names: Mapping[str, Expr]) -> Expr:
-        """Replace axes and vars by name."""
+        """Substitutes expressions for axes and vars, by name."""
         return self.map(lambda e: names.get(str(e.value)) if e.op in ("axis", "var") else None)
 
     def axes(self) -> frozenset[str]:
-        """Names of the axes that occur, inside indices too."""
+        """Names of all axes in the expression, including axes inside indices."""
         return frozenset(str(e.value) for e in self.walk() if e.op == "axis")
 
     def loads(self) -> tuple[Expr, ...]:
-        """Every tensor read, in order of appearance."""
+        """All tensor reads, in order of appearance."""
         return tuple(e for e in self.walk() if e.op == "load")
 
     def to_json(self) -> list[Any]:
@@ -238,7 +238,7 @@ _FUNCTION_RULE = (
 
 
 def _shown(e: Expr) -> str:
-    """An expression for a message, cut where it is long."""
+    """An expression's text for a message; long expressions are cut."""
     stack, size = [e], 0
     while stack and size <= 40:
         size += 1
@@ -269,7 +269,7 @@ def _number_from_json(value: Any, const_dtype: str | None) -> Any:
 
 
 def remainder(e: Expr) -> bool:
-    """Whether a value is what a rounding to TF32 leaves of a float32, ``x - round_tf32(x)``, which float32 holds."""
+    """Whether a value is the remainder of a rounding to TF32, ``x - round_tf32(x)``; float32 represents it exactly."""
     return e.op == "sub" and e.args[1].op in TF32 and same(e.args[0], e.args[1].args[0])
 
 
@@ -280,7 +280,7 @@ def same(a: Expr, b: Expr) -> bool:
 
 
 class ValueNumbers:
-    """Gives structurally equal expressions the same number, in time linear in distinct nodes."""
+    """Gives structurally equal expressions equal numbers, in time linear in the number of distinct nodes."""
 
     def __init__(self) -> None:
         self._by_id: dict[int, int] = {}
@@ -301,7 +301,8 @@ class ValueNumbers:
 
 
 def const(value: Number, dtype: str) -> Expr:
-    """A constant of ``dtype``; whole dtypes take whole values only. An extent is one that each call chooses."""
+    """A constant of ``dtype``; integer dtypes take whole values only. An ``Extent`` becomes a symbolic ``size``
+    node."""
     if isinstance(value, Extent):
         return cast(Expr("size", INDEX, (), value), dtype)
     if dtype in FLOATS:
@@ -311,19 +312,19 @@ def const(value: Number, dtype: str) -> Expr:
     if not math.isfinite(value) or int(value) != value:
         raise TypeError(f"{value} is no {dtype}; write te.cast(x, 'float32') for real arithmetic")
     bits = 8 * ITEMSIZE[dtype]
-    if bits >= 32 and not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):  # shorter ones are computed in 32
+    if bits >= 32 and not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):  # shorter integers are computed in 32 bits
         raise TypeError(f"{value} is no {dtype}: it has {bits} bits")
     return Expr("const", dtype, (), int(value))
 
 
 def whole(e: Expr) -> int:
-    """The number of a constant, as a whole one; of a size the extent."""
+    """The whole number of a constant; the extent of a ``size``."""
     assert isinstance(e.value, (int, float))
     return e.value if isinstance(e.value, Extent) else int(e.value)
 
 
 def resized(e: Expr, other: Callable[[Extent], int]) -> Expr:
-    """The expression with other extents, or numbers, in the place of its extents, and what numbers alone make."""
+    """The expression with ``other`` applied to every extent; operations on the resulting numbers are folded."""
     settled: set[int] = set()
     kept: list[Expr] = []  # ids stay valid while the nodes live
 
@@ -352,7 +353,7 @@ def resized(e: Expr, other: Callable[[Extent], int]) -> Expr:
 
 
 def wrap(value: ExprLike, like: Expr | None = None) -> Expr:
-    """An expression from a number, in the dtype of the expression beside it."""
+    """An expression from a number, in the dtype of the expression ``like``."""
     if isinstance(value, Expr):
         return value
     value = _number(value)
@@ -375,7 +376,7 @@ def _pair(a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
     x = wrap(a, b if isinstance(b, Expr) else None)
     y = wrap(b, x)
     if x.dtype != y.dtype:
-        # Index and whole-number tensors mix (gathers); everything else must be cast on purpose.
+        # Index and integer tensors may mix (gathers); any other mixture needs an explicit cast.
         if {x.dtype, y.dtype} <= {INDEX, *INTEGERS}:
             return cast(x, INDEX), cast(y, INDEX)
         raise TypeError(f"{_shown(x)} is {x.dtype} and {_shown(y)} is {y.dtype}; use te.cast(value, dtype)")
@@ -410,7 +411,7 @@ def binary(op: str, a: ExprLike, b: ExprLike) -> Expr:
 
 
 def _index(op: str, x: Expr, y: Expr) -> Expr:
-    # Trivial operations go, so that a stride of 1 or a padding of 0 leaves no trace in the program.
+    # Trivial operations are removed, so that a stride of 1 or a padding of 0 leaves no trace in the program.
     p = x.value if x.op == "const" and isinstance(x.value, int) else None
     q = y.value if y.op == "const" and isinstance(y.value, int) else None
     if p is not None and q is not None:
@@ -428,7 +429,7 @@ FOLDS: Mapping[str, Callable[[int, int], int]] = {
     "add": lambda p, q: p + q, "sub": lambda p, q: p - q, "mul": lambda p, q: p * q,
     "floordiv": lambda p, q: p // q, "mod": lambda p, q: p % q, "min": min, "max": max,
 }  # fmt: skip
-"""Operations of two indices on whole numbers."""
+"""Functions on whole numbers of the operations on two indices."""
 
 
 def unary(op: str, a: ExprLike) -> Expr:
@@ -487,7 +488,7 @@ def cast(a: ExprLike, dtype: str) -> Expr:
 
 
 def holds(dtype: str, source: str) -> bool:
-    """Whether a real dtype holds every value of another dtype, so that a conversion to it rounds nothing."""
+    """Whether a real dtype represents every value of another dtype, so that the conversion does not round."""
     if source in FLOATS:
         a, b = DTYPES[source], DTYPES[dtype]
         return a.digits <= b.digits and a.exponent <= b.exponent
@@ -495,7 +496,8 @@ def holds(dtype: str, source: str) -> bool:
 
 
 def unwidened(e: Expr) -> Expr:
-    """What a conversion converts that keeps every value, to a real or a wider whole dtype; others as they are."""
+    """The operand of a conversion that keeps every value (to a real or a wider integer dtype); other values
+    unchanged."""
     if e.op != "cast":
         return e
     source = e.args[0].dtype
@@ -519,7 +521,7 @@ _UFUNCS: dict[str, Callable[[ExprLike, ExprLike], Expr]] = {
         )
     },
 }  # fmt: skip
-"""NumPy's names of the operators that both sides have."""
+"""NumPy's names of the operators that the language has too."""
 
 
 def axis(name: str | Symbol) -> Expr:
@@ -533,12 +535,12 @@ def load(tensor: str | Symbol, dtype: str, indices: tuple[Expr, ...]) -> Expr:
 
 
 def in_place(read: Expr, axes: Sequence[str]) -> bool:
-    """Whether a tensor is read at the point that ``axes`` are at."""
+    """Whether a tensor is read at the position of ``axes``."""
     return [(i.op, i.value) for i in read.args] == [("axis", a) for a in axes]
 
 
 def outcome(op: str, low: float, high: float) -> bool | None:
-    """What a comparison of a number with 0 gives wherever it lies between both; ``None`` where that differs."""
+    """Result of comparing a number in ``[low, high]`` with 0; ``None`` if it depends on the number."""
     always, never = {
         "lt": (high < 0, low >= 0), "le": (high <= 0, low > 0), "gt": (low > 0, high <= 0),
         "ge": (low >= 0, high < 0), "eq": (low == high == 0, low > 0 or high < 0),
@@ -548,9 +550,9 @@ def outcome(op: str, low: float, high: float) -> bool | None:
 
 
 def decided(e: Expr) -> Expr | None:
-    """What is left of a condition, or of a choice, of which a part is constant; ``None`` of others."""
+    """Simplifies a condition or ``select`` with a constant operand; ``None`` for any other expression."""
     if e.op in ("and", "or"):
-        # ``and`` with a true part is the other part, ``or`` with a true part is true.
+        # ``and`` with a true operand is the other operand; ``or`` with a true operand is true.
         for one, other in (e.args, e.args[::-1]):
             if one.op == "const":
                 return other if bool(one.value) == (e.op == "and") else one

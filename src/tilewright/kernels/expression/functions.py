@@ -1,5 +1,5 @@
-"""Functions of one or two values, as :mod:`tilewright.kernels.te` offers them; what an index may be, and how large an
-expression."""
+"""Functions of one or two values, as :mod:`tilewright.kernels.te` offers them; checks of indices and expression
+sizes."""
 
 from __future__ import annotations
 
@@ -106,10 +106,10 @@ def round_tf32(a: ExprLike) -> Expr:
 
 
 def truncate_tf32(a: ExprLike) -> Expr:
-    """A float32 cut to TF32, as Tensor Cores cut operands: the low 13 bits of its mantissa become zero.
+    """A float32 truncated to TF32, as Tensor Cores truncate operands: the low 13 bits of its mantissa become zero.
 
-    Infinities pass through, and so does a NaN of which a bit of the mantissa remains. Raises ``TypeError`` for another
-    dtype.
+    Infinities pass through, and so does a NaN if its remaining mantissa bits are not all zero. Raises ``TypeError`` for
+    another dtype.
     """
     return unary("truncate_tf32", a)
 
@@ -122,14 +122,14 @@ _INDEX_RULE = "Indices use axes, whole constants and whole-number tensors, with 
 
 
 def kept_index(value: ExprLike, extent: int) -> Expr:
-    """An index into an axis; one that is read from a tensor is kept within it."""
+    """An index into an axis of ``extent`` elements; an index that is read from a tensor is clamped to the axis."""
     index = whole_index(value)
-    # What a tensor holds is known at run time only: a wrong value must not read beyond the axis.
+    # A tensor's values are known at run time only: a wrong value must not read beyond the axis.
     return minimum(maximum(index, 0), extent - 1) if index.loads() else index
 
 
 def whole_index(value: ExprLike) -> Expr:
-    """A whole number of what indices may compute with. Raises ``OperatorError`` for anything else."""
+    """Converts a value to an index expression. Raises ``OperatorError`` for operations that indices may not use."""
     given: object = value
     if not isinstance(given, (Expr, Real)):
         rule = "Read one element; take several with te.sum or te.compute"
@@ -138,7 +138,7 @@ def whole_index(value: ExprLike) -> Expr:
     if index.dtype in FLOATS or index.dtype == "bool":
         raise OperatorError(f"{index!r} is {index.dtype}; an index is a whole number", _INDEX_RULE)
     index = cast(index, INDEX)
-    if index.op in ("axis", "const"):  # most are
+    if index.op in ("axis", "const"):  # the most common cases
         return index
     check_size((index,), "an index")
     for node in index.walk():
@@ -161,8 +161,8 @@ MAX_DEPTH, MAX_NODES = 200, 20_000
 
 
 def check_size(body: tuple[Expr, ...], name: str) -> None:
-    """Raise ``OperatorError`` for a body that is nested too deep, or would print too long."""
-    # Measured on the graph: a value squared twenty times has twenty nodes here, a million printed.
+    """Raises ``OperatorError`` for a body that is nested too deep, or whose printed text would be too long."""
+    # Counts the nodes as printed: a value squared twenty times has twenty nodes in the graph, but a million in text.
     sizes: dict[int, tuple[int, int]] = {}
 
     def measure(root: Expr) -> tuple[int, int]:

@@ -1,7 +1,7 @@
-"""Whole-number expressions as linear forms: how rewrites, bounds and templates read indices and positions.
+"""Whole-number expressions as linear forms, for rewrites, bounds and templates that analyse indices and positions.
 
-What is no sum (a quotient, a read) is a term of its own. Readers differ in what they make of such terms: they
-say so by the ``term`` they hand to :func:`linearise`, or by looking at ``atoms`` of what they get.
+A subexpression that is no sum (a quotient, a read) becomes a term of its own. Callers treat these terms differently:
+they pass a ``term`` function to :func:`linearise`, or inspect the ``atoms`` of the result.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from tilewright.kernels.expression.expr import INDEX, Expr, axis, const, whole
 
 @dataclass(frozen=True)
 class Linear:
-    """``const + sum(coef[name] * name)``. Arithmetic leaves no coefficient of zero; numbers may be extents.
+    """``const + sum(coef[name] * name)``, without zero coefficients after arithmetic; numbers may be extents.
 
-    A name is that of an axis, or the text of a term that is no sum: ``atoms`` holds that term under it. Names stand
-    in the order in which they appeared.
+    A name is an axis, or the text of a term that is no sum; ``atoms`` maps that text to the term. Names are in order of
+    appearance.
     """
 
     const: int = 0
@@ -27,35 +27,35 @@ class Linear:
     atoms: Mapping[str, Expr] = field(default_factory=dict, compare=False)
 
     def of(self, name: str) -> int:
-        """How much the form grows per step of an axis, apart from what other terms add."""
+        """Growth of the form per step of an axis, apart from the growth of other terms."""
         return self.coef.get(name, 0)
 
     def step(self, name: str) -> int | None:
-        """How much the form grows per step of an axis; ``None`` where that varies."""
+        """Growth of the form per step of an axis; ``None`` if it varies."""
         return None if any(name in e.axes() for e in self.atoms.values()) else self.of(name)
 
     @cached_property
     def axes(self) -> Mapping[str, int]:
-        """Factors of the axes."""
+        """Coefficients of the axes."""
         return {n: c for n, c in self.coef.items() if n not in self.atoms}
 
     @property
     def rest(self) -> tuple[tuple[Expr, int], ...]:
-        """The other terms and their factors."""
+        """Terms that are no axes, with their coefficients."""
         return tuple((e, self.coef[n]) for n, e in self.atoms.items())
 
     @property
     def terms(self) -> tuple[tuple[Expr, int], ...]:
-        """Axes and other terms with their factors, in order."""
+        """Axes and other terms with their coefficients, in order."""
         return tuple((self.atoms[n] if n in self.atoms else axis(n), c) for n, c in self.coef.items())
 
     @property
     def opaque(self) -> frozenset[str]:
-        """Axes inside of terms that are no axes."""
+        """Axes inside terms that are no axes."""
         return frozenset(a for e in self.atoms.values() for a in e.axes())
 
     def plus(self, other: Linear | int, times: int = 1) -> Linear:
-        """The sum of this and a multiple of another."""
+        """The sum of this form and ``times`` times another form."""
         if isinstance(other, int):
             return Linear(self.const + times * other, self.coef, self.atoms)
         coef = dict(self.coef)
@@ -64,29 +64,30 @@ class Linear:
         return _made(self.const + times * other.const, coef, {**self.atoms, **other.atoms})
 
     def times(self, factor: int) -> Linear:
-        """The multiple."""
+        """The form multiplied by ``factor``."""
         return Linear().plus(self, factor)
 
     def without(self, *names: str) -> Linear:
-        """The same without the multiples of some axes or terms, as where these are 0."""
+        """The form without the multiples of some axes or terms, as if their values were 0."""
         return _made(self.const, {n: c for n, c in self.coef.items() if n not in names}, self.atoms)
 
     def substitute(self, name: str, by: Linear | int) -> Linear:
-        """The same with another form in place of an axis; other terms must not depend on it."""
+        """The form with another form substituted for an axis; other terms must not depend on the axis."""
         return self.without(name).plus(by, self.of(name))
 
     def divided(self, by: int) -> tuple[Linear, Linear]:
-        """``(q, r)`` with ``self == q * by + r``: ``r`` keeps what ``by`` does not divide, its constant in [0, by)."""
+        """``(q, r)`` with ``self == q * by + r``: ``r`` keeps the terms that ``by`` does not divide, its constant in
+        [0, by)."""
         whole = {n: c // by for n, c in self.coef.items() if c % by == 0}
         left = {n: c for n, c in self.coef.items() if c % by}
         return _made(self.const // by, whole, self.atoms), _made(self.const % by, left, self.atoms)
 
     def ordered(self) -> Linear:
-        """The same with axes first, by name."""
+        """The form with its axes first, sorted by name."""
         return Linear(self.const, dict(sorted(self.axes.items())) | dict(self.coef), self.atoms)
 
     def expr(self) -> Expr:
-        """The form as an index."""
+        """The form as an index expression."""
         total: Expr | None = None
         for e, c in self.terms:
             total = e * c if total is None else total + e * c
@@ -102,13 +103,14 @@ def _made(constant: int, coef: Mapping[str, int], atoms: Mapping[str, Expr]) -> 
 
 
 def atom(e: Expr) -> Linear:
-    """An expression as a term of its own."""
+    """The form of an expression as a single opaque term."""
     name = repr(e)
     return Linear(0, {name: 1}, {name: e})
 
 
 def linearise(e: Expr, term: Callable[[Expr], Linear] = atom) -> Linear:
-    """A whole-number expression as a linear form; ``term`` reads what is neither a sum nor a multiple."""
+    """A whole-number expression as a linear form; ``term`` converts subexpressions that are neither sums nor
+    multiples."""
     if e.op in ("const", "size") and isinstance(e.value, int):
         return Linear(e.value)
     if e.op == "axis":
@@ -129,7 +131,7 @@ def linearise(e: Expr, term: Callable[[Expr], Linear] = atom) -> Linear:
 
 
 def total(parts: Iterable[tuple[Expr, int]], term: Callable[[Expr], Linear] = atom) -> Linear:
-    """The sum of multiples of expressions: of indices and strides, a position in a flat tensor."""
+    """The linear form of a sum of multiples, such as the flat position of indices and strides."""
     found = Linear()
     for e, factor in parts:
         found = found.plus(linearise(e, term), factor)
@@ -151,16 +153,16 @@ def flat_step(indices: tuple[Expr, ...], strides: tuple[int, ...], name: str) ->
 
 # --------------------------------------------------------------------------- factors
 
-# What a product is a product of, and how often a factor changes along an axis.
+# Factors of products, and how often a factor changes along an axis.
 
 
 def factors(e: Expr) -> list[Expr]:
-    """What a product is a product of; any other value alone."""
+    """The factors of a product; any other value alone."""
     return [f for x in e.args for f in factors(x)] if e.op == "mul" else [e]
 
 
 def steps(e: Expr, axis: str) -> int:
-    """Steps of an axis from one change of a value to the next, ``s[r // 128]``: 128; 0 where it has no such axis."""
+    """Steps of an axis between two changes of a value: 128 for ``s[r // 128]``; 0 if the value lacks the axis."""
     if e.op == "floordiv" and e.args[0].op == "axis" and e.args[0].value == axis:
         return whole(e.args[1])
     return int(e.value == axis) if e.op == "axis" else gcd(*(steps(x, axis) for x in e.args))

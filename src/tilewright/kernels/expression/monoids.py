@@ -1,6 +1,6 @@
-"""The reductions that the language has by name, and the recognition of one that a user wrote out.
+"""The built-in reductions, and recognition of user-written monoids that equal a built-in one.
 
-A monoid's name is that of what it computes: two definitions of a sum are one program.
+A monoid is named after its computation, so two definitions of a sum yield one program.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tilewright.kernels.expression.functions import check_size
 from tilewright.kernels.expression.program import Monoid, left, right, simple_monoid
 
 SIMPLE = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
-"""Names of the reductions of one component, and the operation that each is."""
+"""One-component reductions by name, each with its combining operation."""
 
 
 def simple(name: str, dt: str) -> Monoid:
@@ -36,11 +36,12 @@ def _range(dtype: str) -> tuple[float | int, float | int]:
 
 
 Ties = Literal["first", "last", "last NaN"]
-"""Which of equal values is found: the first, the last, or of numbers the first and of several NaN the last."""
+"""Which of several equal values wins: the first, the last, or (``last NaN``) the first number and the last NaN."""
 
 
 def arg(name: str, dt: str, ties: Ties = "first") -> Monoid:
-    """``argmax`` or ``argmin`` of values of dtype ``dt``: a value and its position, -1 for one that is never found."""
+    """``argmax`` or ``argmin`` of values of dtype ``dt``, as a value and its position; position -1 means no value
+    yet."""
     better = "gt" if name == "argmax" else "lt"
     worst = _range(dt)[0 if better == "gt" else 1]
     lv, rv, li, ri = left(0, dt), right(0, dt), left(1, "int64"), right(1, "int64")
@@ -51,7 +52,7 @@ def arg(name: str, dt: str, ties: Ties = "first") -> Monoid:
         beats, equal = beats | (r_nan & ~l_nan), equal | (r_nan & l_nan)
         if ties == "last NaN":
             preferred = (preferred & ~r_nan) | ((ri > li) & r_nan)
-    # Positions decide between equals, whatever the order of combination; -1 marks "nothing yet".
+    # Positions break ties, in any order of combination; -1 marks "nothing yet".
     take = (ri >= 0) & (beats | (equal & preferred) | (li < 0))
     return Monoid(
         name,
@@ -62,7 +63,7 @@ def arg(name: str, dt: str, ties: Ties = "first") -> Monoid:
 
 
 def check(m: Monoid) -> None:
-    """Raise ``OperatorError`` for a monoid whose parts do not fit together, or that reads more than accumulators."""
+    """Raises ``OperatorError`` for components that do not fit together, or for a read of anything but accumulators."""
     parts = len(m.identity)
     lefts = {f"l{c}": e.dtype for c, e in enumerate(m.identity)}
     both = lefts | {f"r{c}": e.dtype for c, e in enumerate(m.identity)}
@@ -86,14 +87,14 @@ def check(m: Monoid) -> None:
 
 
 def canonical(m: Monoid) -> Monoid:
-    """The monoid under the name of what it computes: a user's own name is no part of that."""
+    """The monoid with the name of its computation: the user's name is no part of a program's identity."""
     computed = m.to_json()[1:3]
     return replace(m, name=next((name for name, k in _known(m.identity[0].dtype) if k == computed), "custom"))
 
 
 @cache
 def _known(dtype: str) -> tuple[tuple[str, list[Any]], ...]:
-    """Names of the reductions that the language has for a dtype, and what each computes."""
+    """Name and canonical JSON of each built-in reduction of a dtype."""
     if dtype == "bool":
         return ()
     known = [*(simple(name, dtype) for name in SIMPLE), *(arg(name, dtype) for name in ("argmax", "argmin"))]

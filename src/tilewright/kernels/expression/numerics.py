@@ -1,4 +1,4 @@
-"""Functions and formats that NumPy lacks."""
+"""Functions and number formats that NumPy lacks."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ _DEGREE = 11
 
 
 def erf(x: Array) -> Array:
-    """The error function, to a relative 1e-15; NaN passes through."""
+    """The error function with a relative error of 1e-15; NaN passes through."""
     x = np.asarray(x, np.float64)
     size = np.minimum(np.abs(x), _REACH)  # NaN stays NaN
     with np.errstate(invalid="ignore"):
         piece = np.where(np.isnan(size), 0.0, size / _STEP).astype(np.intp)
     table = _table()
     piece = np.minimum(piece, table.shape[1] - 1)
-    t = size * (2 / _STEP) - (2 * piece + 1)  # position within the piece, from -1 to 1
+    t = size * (2 / _STEP) - (2 * piece + 1)  # position within the interval, from -1 to 1
     out = table[_DEGREE][piece]
     for d in range(_DEGREE - 1, -1, -1):
         out = out * t + table[d][piece]
-    # The pieces hold erf(x) / x, which keeps full relative accuracy next to zero.
+    # The polynomials approximate erf(x) / x, which keeps full relative accuracy next to zero.
     result: Array = np.where(size == _REACH, np.sign(x), np.clip(x * out, -1.0, 1.0))
     return result
 
 
 def round_tf32(x: Array) -> Array:
-    """float64 values rounded to TF32's: 11 significant bits, to nearest, ties away from zero.
+    """float64 values rounded to TF32: 11 significant bits, to nearest, ties away from zero.
 
-    The exponent's range is float32's, subnormal values included; NaN and infinities pass through.
+    The exponent range is float32's, subnormal values included; NaN and infinities pass through.
     """
     x = np.asarray(x, np.float64)
-    exponent = np.maximum(np.frexp(x)[1], -125) - 11  # of the last bit kept
+    exponent = np.maximum(np.frexp(x)[1], -125) - 11  # exponent of the last bit kept
     scaled = np.abs(np.ldexp(x, -exponent))
-    with np.errstate(invalid="ignore"):  # infinity less infinity
+    with np.errstate(invalid="ignore"):  # infinity minus infinity
         whole = np.floor(scaled)
         whole = np.where(scaled - whole >= 0.5, whole + 1, whole)
     out = np.ldexp(whole, exponent)
@@ -53,7 +53,7 @@ def round_tf32(x: Array) -> Array:
 
 
 def truncate_tf32(x: Array) -> Array:
-    """float64 values cut to TF32's, toward zero; otherwise as :func:`round_tf32`."""
+    """float64 values truncated to TF32, toward zero; otherwise as :func:`round_tf32`."""
     x = np.asarray(x, np.float64)
     exponent = np.maximum(np.frexp(x)[1], -125) - 11
     with np.errstate(invalid="ignore"):  # NaN
@@ -62,9 +62,9 @@ def truncate_tf32(x: Array) -> Array:
 
 
 def rounded(x: Array, dtype: str) -> Array:
-    """float64 values rounded to a real ``dtype``, once, to nearest even, as a conversion does; NaN passes through.
+    """float64 values rounded once to a real ``dtype``, to nearest even, as a conversion does; NaN passes through.
 
-    What is too large becomes infinite, and NaN in float8_e4m3fn, which has no infinity.
+    Values that are too large become infinite, or NaN in float8_e4m3fn, which has no infinity.
     """
     if dtype == "float64":
         return x
@@ -79,14 +79,14 @@ def rounded(x: Array, dtype: str) -> Array:
 
 
 def _nearest(x: Array, record: DType) -> Array:
-    """float64 values with the digits and the smallest exponent of a real type, which may be too large for it."""
+    """float64 values rounded to the digits and least exponent of a real type; they may exceed its largest value."""
     step = np.ldexp(1.0, np.maximum(np.frexp(x)[1] - 1, record.least_exponent) + 1 - record.digits)
     near: Array = np.rint(x / step) * step
     return near
 
 
 def _packed(values: Array, record: DType) -> Array:
-    """Bytes of whole numbers, of which each holds neighbours along the last axis, the first in its lowest bits."""
+    """Packs whole numbers into bytes, consecutive ones along the last axis together, the first in the lowest bits."""
     low = np.asarray(values).astype(record.storage) & (1 << record.bits) - 1
     parts = [low[..., n :: record.per_byte] << record.bits * n for n in range(record.per_byte)]
     packed: Array = np.bitwise_or.reduce(parts).astype(record.storage)
@@ -94,7 +94,7 @@ def _packed(values: Array, record: DType) -> Array:
 
 
 def _unpacked(packed: Array, record: DType) -> Array:
-    """The whole numbers of such bytes, in the bytes' dtype."""
+    """The whole numbers in packed bytes, in the bytes' dtype."""
     top = 8 - record.bits
     parts = [packed << top - record.bits * n >> top for n in range(record.per_byte)]
     return np.stack(parts, -1).reshape(*packed.shape[:-1], -1)
@@ -116,7 +116,7 @@ def to_bfloat16(values: Array) -> Array:
 
 
 def decode(bits: Array, dtype: str) -> Array:
-    """float32 values of the bit patterns of a dtype of :data:`BITS`; other arrays, and real numbers, as they are."""
+    """float32 values of the bit patterns of a dtype in :data:`BITS`; other arrays, and real numbers, are unchanged."""
     if bits.dtype.kind == "f":
         return bits
     if dtype == "bfloat16":
@@ -130,10 +130,10 @@ def decode(bits: Array, dtype: str) -> Array:
 
 
 def encode(values: Array, dtype: str) -> Array:
-    """Values in ``dtype``, rounded to nearest even, as they are passed.
+    """Values as calls pass them in ``dtype``, rounded to nearest even.
 
-    What a dtype of :data:`BITS` cannot hold becomes infinite, and NaN in float8_e4m3fn, which has no
-    infinity. Such values are rounded to float32 first.
+    Values of a dtype in :data:`BITS` are rounded to float32 first. Values too large for it become infinite, or NaN in
+    float8_e4m3fn, which has no infinity.
     """
     if dtype == "bfloat16":
         return to_bfloat16(values)
@@ -168,7 +168,8 @@ def _float8_values(dtype: str) -> Array:
 
 @lru_cache(maxsize=1)
 def _table() -> Array:
-    """Polynomial coefficients (lowest first) of erf(x) / x on each piece, from the C library's erf."""
+    """Coefficients, lowest order first, of the polynomials for erf(x) / x on each interval, from the C library's
+    erf."""
     nodes = np.cos(np.pi * (np.arange(_DEGREE + 1) + 0.5) / (_DEGREE + 1))
     columns = np.zeros((round(_REACH / _STEP), _DEGREE + 1))
     for p in range(len(columns)):

@@ -1,4 +1,4 @@
-"""Elements of which a byte holds several: the expression that reads one."""
+"""Reads of packed elements, of which a byte holds several."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tilewright.kernels.expression.expr import Expr, cast, compare, select
 
 
 def element(byte: Expr, place: Expr, record: DType) -> Expr:
-    """Value of the element number ``place`` of a byte, the first in its lowest bits; a byte has the elements' sign."""
+    """Value of element number ``place`` of a byte, counted from its lowest bits; a byte has the elements' sign."""
     whole, span, low = cast(byte, record.computed), 1 << record.bits, record.limits[0]
     value: Expr = whole // span ** (record.per_byte - 1)
     for n in reversed(range(record.per_byte - 1)):

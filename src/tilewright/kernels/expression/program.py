@@ -37,9 +37,9 @@ from tilewright.serialization import JsonList
 class Monoid(JsonList):
     """An associative reduction over tuples of accumulators.
 
-    ``identity`` starts each component. ``combine`` merges two partial results ``l0, l1, ...`` and ``r0, r1, ...`` into
-    one. ``finish`` turns the final ``l0, l1, ...`` into the stage's value. A reduced element is a partial result by
-    itself: its body gives the ``r`` components.
+    ``identity`` is the initial value of each component. ``combine`` merges two partial results ``l0, l1, ...`` and
+    ``r0, r1, ...`` into one. ``finish`` turns the final ``l0, l1, ...`` into the stage's value. A single reduced
+    element is a partial result, too: its body gives the ``r`` components.
     """
 
     name: str
@@ -62,8 +62,8 @@ def right(component: int, dtype: str) -> Expr:
 class Tensor(JsonList, sparse=("constant", "low", "high")):
     """A dense, row-major array: a program's input or a stage's result.
 
-    ``constant``: an input that is given once, before the first call (weights). ``low`` and ``high``: between which
-    an input's values lie; without them, anywhere.
+    ``constant``: the input is given once, before the first call (weights). ``low`` and ``high``: inclusive bounds of
+    the input's values; ``None`` means unbounded.
     """
 
     name: str
@@ -92,7 +92,7 @@ class Tensor(JsonList, sparse=("constant", "low", "high")):
 
 
 class Reducing:
-    """A map, or a reduction where there is a monoid."""
+    """Base of a map or, if it has a monoid, a reduction."""
 
     monoid: Monoid | None
 
@@ -104,7 +104,7 @@ class Reducing:
 
 
 class Domain(Reducing):
-    """Axes by name: outputs' ``i0, i1, ...``, of sizes ``extents``, and reduced ones ``r0, r1, ...``, of ``reduce``."""
+    """Axes by name: output axes ``i0, i1, ...`` of ``extents``, and reduce axes ``r0, r1, ...`` of ``reduce``."""
 
     extents: tuple[int, ...]
     reduce: tuple[int, ...]
@@ -127,12 +127,12 @@ class Domain(Reducing):
 
     @property
     def outputs(self) -> int:
-        """How many elements it gives."""
+        """Number of output elements."""
         return math.prod(self.extents)
 
     @property
     def points(self) -> int:
-        """How many times the body is evaluated."""
+        """Number of evaluations of the body."""
         return self.outputs * math.prod(self.reduce)
 
 
@@ -140,17 +140,17 @@ class Domain(Reducing):
 class Stage(Domain, JsonList, sparse=("scan", "step")):
     """One tensor, element by element: a map, a reduction with a monoid, a scan, or a recurrence.
 
-    ``extents``: size of each axis ``i0, i1, ...`` (the result's shape); ``reduce``: of each reduce
-    axis ``r0, r1, ...``. ``body`` has one expression per accumulator component (one for a map).
+    ``extents``: size of each output axis ``i0, i1, ...`` (the result's shape). ``reduce``: size of each reduce axis
+    ``r0, r1, ...``. ``body`` has one expression per accumulator component (one for a map).
 
-    ``scan``: the number of the axis along which the monoid runs, and ``None`` for anything but a scan.
-    A scan has no reduce axes: its body is the element at its own position, and its value there combines
-    the elements at all positions up to this one along the axis, in order (an inclusive prefix).
+    ``scan``: number of the axis along which the monoid runs; ``None`` if the stage is no scan. A scan has no reduce
+    axes. Its body is the element at a position; its value there combines the elements from the first position up to
+    this one, in order (an inclusive prefix).
 
-    ``step``: makes the scan a recurrence, in axes (state component, position, row, feature), with the features once
+    ``step``: makes the scan a recurrence, over axes (state component, position, row, feature), with the features once
     more as ``r0``. ``monoid.combine`` gives the next state from the state ``l0, ...``, the elements ``r0, ...`` of
-    ``body`` (any number of them) and the mixes ``m0, ...``; it need not be associative. The value at each position is
-    the state behind it, component by component.
+    ``body`` (any number) and the mixes ``m0, ...``; it need not be associative. The value at each position is the state
+    after it, component by component.
     """
 
     name: str
@@ -168,29 +168,29 @@ class Stage(Domain, JsonList, sparse=("scan", "step")):
 
     @property
     def reading(self) -> tuple[Expr, ...]:
-        """Every expression that may read tensors."""
+        """All expressions that may read tensors."""
         return self.body if self.step is None else (*self.body, *self.step.reading)
 
     def loads(self) -> tuple[Expr, ...]:
         return tuple(x for e in self.reading for x in e.loads())
 
     def renamed(self, name: str, fn: Callable[[Expr], Expr]) -> Stage:
-        """The stage under another name, every expression that may read tensors replaced by ``fn`` of it."""
+        """The stage under another name, with ``fn`` applied to every expression that may read tensors."""
         step = None if self.step is None else self.step.renamed(fn)
         return replace(self, name=name, body=tuple(map(fn, self.body)), step=step)
 
     def at(self, read: Expr) -> Expr:
-        """The body of a map at the point where it is read."""
+        """Value of a map at the indices of a read of it."""
         return self.body[0].substitute(dict(zip(self.axes, read.args, strict=True)))
 
     @property
     def terms(self) -> int:
-        """How many elements at most are combined into one value (1 for a map)."""
+        """Largest number of elements that are combined into one value (1 for a map)."""
         return math.prod(self.reduce) if self.scan is None else self.extents[self.scan]
 
 
 def in_step(stages: Sequence[Stage]) -> bool:
-    """Whether later stages are over the axes of the first one, and read earlier ones in place."""
+    """Whether later stages have the axes of the first one, and read earlier stages in place."""
     first, *after = stages
     names = {first.name}
     for s in after:
@@ -201,7 +201,7 @@ def in_step(stages: Sequence[Stage]) -> bool:
 
 
 def leading_to(stages: Sequence[Stage], result: str) -> tuple[Stage, ...]:
-    """Those of the stages, in order, that the one called ``result`` needs, itself included."""
+    """The stages that the stage ``result`` needs, in order, itself included."""
     needed, kept = {result}, list[Stage]()
     for s in reversed(stages):
         if s.name in needed:
@@ -214,10 +214,8 @@ def leading_to(stages: Sequence[Stage], result: str) -> tuple[Stage, ...]:
 class Program(JsonList, sparse=("results",)):
     """Inputs in call order, and stages in an order in which each reads only earlier tensors.
 
-    Programs of the same text (:meth:`dumps`) are equal.
-
-    ``results`` names the stages that are the results, in the order in which they are returned; empty where there is
-    one, which is the last stage. Later stages may read a result.
+    Programs with equal text (:meth:`dumps`) are equal. ``results`` names the result stages, in the order in which calls
+    return them; empty if the last stage is the only result. Later stages may read a result.
     """
 
     inputs: tuple[Tensor, ...]
@@ -232,18 +230,18 @@ class Program(JsonList, sparse=("results",)):
 
     @property
     def outputs(self) -> tuple[Tensor, ...]:
-        """The results, in the order in which they are returned."""
+        """The results, in the order in which calls return them."""
         return tuple(self.tensors[n] for n in self.results) or (self.stages[-1].tensor,)
 
     @property
     def output(self) -> Tensor:
-        """The result of a program that has one."""
+        """The result of a program with one result."""
         if self.results:
             raise ValueError(f"the program has {len(self.results)} results")
         return self.stages[-1].tensor
 
     def of_each(self) -> tuple[Program, ...]:
-        """For each result, on all inputs, the program that computes it alone. Tensors keep their names."""
+        """One program for each result, on all inputs, that computes it alone. Tensors keep their names."""
         if not self.results:
             return (self,)
         return tuple(Program(self.inputs, leading_to(self.stages, n)) for n in self.results)
@@ -255,24 +253,24 @@ class Program(JsonList, sparse=("results",)):
 
     @cached_property
     def sizes(self) -> dict[str, Extent]:
-        """The sizes that each call chooses, by name."""
+        """The symbolic sizes of the program, by name."""
         lengths = [n for t in self.tensors.values() for n in t.shape]
         return open_sizes((*lengths, *(n for s in self.stages for n in s.reduce), *self._terms))
 
     @property
     def size_arguments(self) -> tuple[str, ...]:
-        """What kernels call these sizes among their launch arguments."""
+        """Names of the symbolic sizes among the launch arguments of kernels."""
         return tuple(size.argument for size in self.sizes.values())
 
     @cached_property
     def _terms(self) -> tuple[int, ...]:
-        """Extents that stand in expressions."""
+        """Symbolic extents that occur in expressions."""
         every = (e for s in self.stages for e in s.body)
         return tuple(whole(n) for e in every for n in e.walk() if n.op == "size")
 
     @cached_property
     def leading(self) -> bool:
-        """Whether what calls choose is one size, and that no more than a length of first axes of tensors."""
+        """Whether the program has one symbolic size, which occurs only as a length of tensors' first axes."""
         inner = [n for t in self.tensors.values() for n in t.shape[1:]]
         first = [t.shape[0] for t in self.tensors.values() if t.shape and isinstance(t.shape[0], Extent)]
         others = (*inner, *(n for s in self.stages for n in s.reduce), *self._terms)
@@ -283,19 +281,19 @@ class Program(JsonList, sparse=("results",)):
 
     @cached_property
     def varying(self) -> Extent | None:
-        """The one size that each call chooses, as a length of first axes; ``None`` where all are fixed."""
+        """The first symbolic extent in a tensor's shape; ``None`` if all shapes are fixed."""
         return next((n for t in self.tensors.values() for n in t.shape if isinstance(n, Extent)), None)
 
     def at(self, sizes: Sizes) -> Program:
-        """The program for these sizes; itself where all are fixed."""
+        """The program for fixed sizes; the program itself if it has no symbolic sizes."""
         return self._with(lambda n: n.at(sizes)) if self.sizes else self
 
     def within(self, spans: Mapping[str, tuple[int, int]]) -> Program:
-        """The program with other ranges of its sizes."""
+        """The program with other bounds of its symbolic sizes."""
         return self._with(lambda n: n.within(spans))
 
     def _with(self, other: Callable[[Extent], int]) -> Program:
-        """The program with other extents, or numbers, in the place of its extents."""
+        """The program with every extent replaced by ``other`` of it (an extent or a number)."""
 
         def lengths(shape: tuple[int, ...]) -> tuple[int, ...]:
             return tuple(other(n) if isinstance(n, Extent) else n for n in shape)
@@ -314,7 +312,8 @@ class Program(JsonList, sparse=("results",)):
 
     @cached_property
     def plain(self) -> bool:
-        """Whether there are one result, maps and reductions only, and no 8-bit reals: what most templates know."""
+        """Whether the program has one result, only maps and reductions, and no 8-bit reals, as most templates
+        require."""
         return not self.results and all(s.scan is None for s in self.stages) and not self.has_float8
 
     @cached_property
@@ -332,7 +331,7 @@ class Program(JsonList, sparse=("results",)):
 
     @cached_property
     def uses(self) -> Mapping[str, int]:
-        """How often all points of all stages read each tensor together; what a point reads twice counts once."""
+        """Number of reads of each tensor over all points of all stages; repeated reads at one point count once."""
         found: dict[str, int] = {}
         for s in self.stages:
             numbers = ValueNumbers()
@@ -344,13 +343,13 @@ class Program(JsonList, sparse=("results",)):
     def flops(self) -> int:
         """Arithmetic operations, a multiply-add counted as two; index arithmetic is not counted.
 
-        What lands at one element of an axis, as a scatter's sources do, is counted once, not for every element. Of
-        extents the greatest counts.
+        A scatter's sources count once each, not once per element of the axis where they land. Symbolic extents count
+        with their upper bounds.
         """
         return bounds(sum(_flops(s) for s in self.stages))[1]
 
     def dumps(self) -> str:
-        """Canonical text: equal for programs that compute the same thing the same way."""
+        """Canonical text: equal for programs with equal computations."""
         return self._text
 
     @cached_property
@@ -363,7 +362,7 @@ class Program(JsonList, sparse=("results",)):
 
     @staticmethod
     def loads(text: str) -> Program:
-        """The program that :meth:`dumps` wrote. Raises ``UsageError`` for any other text."""
+        """The program of a text that :meth:`dumps` wrote. Raises ``UsageError`` for any other text."""
         known = _latest(text)
         if not known:
             known.append(_parse(text))
@@ -371,7 +370,7 @@ class Program(JsonList, sparse=("results",)):
 
 
 def output_specs(program: Program) -> tuple[TensorSpec, ...]:
-    """A program's results as arguments: ``out``, or where there are several ``out0, out1, ...``."""
+    """Specs of a program's results: ``out``, or ``out0, out1, ...`` for several."""
     results = program.outputs
     names = ("out",) if len(results) == 1 else tuple(f"out{n}" for n in range(len(results)))
     return tuple(TensorSpec(n, t.shape, t.dtype) for n, t in zip(names, results, strict=True))
@@ -386,7 +385,7 @@ def bare_workload(op: str, program: Program, precision: str = "ieee") -> Workloa
 
 @lru_cache(maxsize=256)
 def _latest(text: str) -> list[Program]:
-    """Takes the program of a text, as it was first written or read lately."""
+    """Cache slot for the program of a text; the list stays empty until the program is stored."""
     return []
 
 
@@ -401,7 +400,7 @@ def _parse(text: str) -> Program:
 def count_ops(*exprs: Expr) -> int:
     """Arithmetic operations on data in one evaluation, a repeated subexpression counted once.
 
-    Index arithmetic, logic, casts, roundings, what these leave and selects are free.
+    Index arithmetic, logic, casts, selects, roundings and their remainders are free.
     """
     numbers, seen = ValueNumbers(), set[int]()
     for e in exprs:
@@ -421,7 +420,7 @@ def _flops(s: Stage) -> int:
 
 
 class Reduced(Protocol):
-    """What is evaluated at every point: a stage, or several merged in one."""
+    """An evaluation per point: a stage, or several stages merged into one."""
 
     @property
     def body(self) -> tuple[Expr, ...]: ...
@@ -434,10 +433,10 @@ class Reduced(Protocol):
 
 
 def flops_per_point(stage: Reduced) -> int:
-    """Operations of one body evaluation with its combine; at least one when reducing.
+    """Operations of one body evaluation with its combine; at least one if it reduces.
 
-    Factors of a sum that are the same for blocks of a reduced axis (``s[r // 128]``) are not counted: they are the
-    blocks' sums'.
+    In sums, a factor that is constant over blocks of a reduced axis (``s[r // 128]``) is not counted: it multiplies the
+    block's sum.
     """
     if stage.monoid is None:
         return count_ops(*stage.body)
@@ -447,16 +446,16 @@ def flops_per_point(stage: Reduced) -> int:
 
 
 def _changing(e: Expr) -> Expr:
-    """A reduced value without the factors that change after several steps of a reduced axis each."""
+    """A reduced value without factors that change only every several steps of a reduced axis."""
     found = factors(e)
     kept = [f for f in found if all(steps(f, a) <= 1 for a in f.axes() if a.startswith("r"))]
     return e if len(kept) in (0, len(found)) else reduce(lambda x, y: Expr("mul", x.dtype, (x, y)), kept)
 
 
 def landing(stage: Reduced) -> dict[str, Expr]:
-    """Where what a reduction combines lands, by axis of the result; elsewhere along it is the neutral value alone.
+    """For a scatter-like reduction, the index at which a source lands, by axis of the result; empty for others.
 
-    Empty where elements are combined everywhere, or under a condition that asks for more than a place.
+    Elements at other indices along the axis are the neutral value. Empty too if the condition tests more than indices.
     """
     body, monoid = stage.body[0], stage.monoid
     if monoid is None or len(stage.body) > 1 or body.op != "select":
@@ -469,7 +468,7 @@ def landing(stage: Reduced) -> dict[str, Expr]:
 
 
 def _asked_for(condition: Expr, axes: Sequence[str]) -> dict[str, Expr] | None:
-    """Which element of some of the ``axes`` a condition asks for, by axis, if that is all that it asks."""
+    """The index that a condition requires along some of the ``axes``; ``None`` if it tests anything else."""
     if condition.op == "and":
         one, other = (_asked_for(a, axes) for a in condition.args)
         if one is None or other is None or one.keys() & other.keys():
@@ -495,15 +494,15 @@ def strides_of(shape: Sequence[int]) -> tuple[int, ...]:
 
 # --------------------------------------------------------------------------- steps of recurrences
 
-# Products of the state with weights, beside what a scan has.
+# Products of the state with weights, which plain scans lack.
 
 
 @dataclass(frozen=True)
 class Mix(JsonList):
     """A product in every step: ``sum over r0 of weight[i3, r0] * value[i2, r0]`` for row ``i2`` and feature ``i3``.
 
-    ``weight`` is an expression in ``i3`` and ``r0``. ``value`` is one in vars: of the state (``l0, ...``), of the
-    step's elements (``r0, ...``) and of earlier mixes (``m0, ...``).
+    ``weight`` is an expression in ``i3`` and ``r0``. ``value`` is an expression in vars: of the state (``l0, ...``), of
+    the step's elements (``r0, ...``) and of earlier mixes (``m0, ...``).
     """
 
     weight: Expr
@@ -512,10 +511,10 @@ class Mix(JsonList):
 
 @dataclass(frozen=True)
 class Step(JsonList):
-    """What makes a scan a *recurrence*: ``mixes``, which the next state reads as ``m0, m1, ...``.
+    """Extends a scan to a *recurrence*: ``mixes``, which the next state reads as ``m0, m1, ...``.
 
-    ``start``: each component of the state before the first step, an expression in the axes ``i2`` (row) and ``i3``
-    (feature). ``reverse``: the steps run from the last position to the first.
+    ``start``: initial state, one expression per component in the axes ``i2`` (row) and ``i3`` (feature). ``reverse``:
+    the steps run from the last position to the first.
     """
 
     start: tuple[Expr, ...]
@@ -524,23 +523,23 @@ class Step(JsonList):
 
     @property
     def reading(self) -> tuple[Expr, ...]:
-        """Every expression that may read tensors."""
+        """All expressions that may read tensors."""
         return (*self.start, *(m.weight for m in self.mixes))
 
     def renamed(self, fn: Callable[[Expr], Expr]) -> Step:
-        """The step with every expression that may read tensors replaced by ``fn`` of it."""
+        """The step with ``fn`` applied to every expression that may read tensors."""
         mixes = tuple(replace(m, weight=fn(m.weight)) for m in self.mixes)
         return replace(self, start=tuple(map(fn, self.start)), mixes=mixes)
 
     def weights(self, terms: int) -> dict[str, float]:
-        """Tensors read as weights, each with the largest weight of a layer as it is initialised: ``1 / sqrt(terms)``.
+        """Largest magnitude with which to try each weight tensor: ``1 / sqrt(terms)``, as layers are initialised.
 
-        Kernels are checked and timed with weights up to that size: with larger ones a recurrence is chaotic, and what
-        it rounds decides its result.
+        Kernels are checked and timed with weights up to that magnitude. With larger ones a recurrence is chaotic, and
+        rounding decides its result.
         """
         return {str(x.value): 1.0 / math.sqrt(terms) for m in self.mixes for x in m.weight.loads()}
 
 
 def mixed(component: int, dtype: str) -> Expr:
-    """The mix number ``component`` of a recurrence's step."""
+    """Mix number ``component`` of a recurrence's step."""
     return Expr("var", dtype, (), f"m{component}")

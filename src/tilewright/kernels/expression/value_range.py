@@ -1,4 +1,4 @@
-"""Ranges of values: what an input is said to hold, and random values of it."""
+"""Declared ranges of inputs' values, and random values within them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from tilewright.kernels.expression.program import Tensor
 
 Array = np.ndarray[Any, Any]
 End = float | None
-"""The smallest or largest value; ``None`` where there is none."""
+"""The smallest or largest value; ``None`` if there is no bound."""
 
 
 def checked_range(name: str, dtype: str, low: object, high: object) -> tuple[End, End]:
-    """Both ends as floats. Raises ``OperatorError`` unless they are numbers that the dtype has values between."""
+    """Both bounds as floats. Raises ``OperatorError`` unless they are finite numbers with values of the dtype in
+    between."""
     what = f"input {name} has low={low} and high={high}"
     ends: list[End] = []
     for end in (low, high):
@@ -37,7 +38,10 @@ def checked_range(name: str, dtype: str, low: object, high: object) -> tuple[End
 
 
 def _some(dtype: str, low: End, high: End) -> Array:
-    """A few values of ``dtype`` from ``low`` to ``high``, none where it has none; without one end, near the other."""
+    """Up to 17 values of ``dtype`` from ``low`` to ``high``; empty if the dtype has none.
+
+    If one bound is missing, the values lie near the other bound.
+    """
     least, most = -math.inf if low is None else low, math.inf if high is None else high
     first = max(least, -1.0 if math.isinf(most) else most - max(1.0, abs(most)))
     last = min(most, 1.0 if math.isinf(least) else least + max(1.0, abs(least)))
@@ -51,10 +55,11 @@ def _some(dtype: str, low: End, high: End) -> Array:
 
 
 def draw(tensor: Tensor, rng: np.random.Generator, near: tuple[int, int] = (-8, 8), bound: int | None = None) -> Array:
-    """Random values of an input, as it is passed: from its range, uniform; without one, normal.
+    """Random values of an input, as a call passes them: uniform within its range, or normal without a range.
 
-    With one end, normal on that side of it. Whole numbers are ``near`` those given, as far as the range and the
-    dtype allow, and anywhere in a range that is all of the dtype's; ``bound``: the exclusive limit of indices.
+    With one bound, the values are normal on its valid side. Whole numbers lie within ``near``, as far as the range and
+    the dtype allow; if the range is the dtype's whole range, anywhere in it. ``bound``: exclusive upper limit of
+    indices.
     """
     low, high = tensor.low, tensor.high
     if tensor.dtype == "bool":
@@ -74,13 +79,14 @@ def draw(tensor: Tensor, rng: np.random.Generator, near: tuple[int, int] = (-8, 
     drawn = decode(encode(values, tensor.dtype), tensor.dtype).astype(np.float64)
     within = (drawn >= (-math.inf if low is None else low)) & (drawn <= (math.inf if high is None else high))
     within &= np.isfinite(drawn)
-    if not within.all():  # rounded out of the range, or of the dtype's
+    if not within.all():  # rounded out of the range, or overflowed
         values = np.where(~within, np.resize(_some(tensor.dtype, low, high), values.shape), values)
     return encode(values, tensor.dtype)
 
 
 def _whole(tensor: Tensor, near: tuple[int, int]) -> tuple[int, int]:
-    """The smallest and largest whole number of a range that are ``near``, or its own where all lie beyond."""
+    """The part of a whole-number range that lies within ``near``; if the two are disjoint, the range's nearest
+    number."""
     low, high = DTYPES[tensor.dtype].limits
     low = low if tensor.low is None else max(low, math.ceil(tensor.low))
     high = high if tensor.high is None else min(high, math.floor(tensor.high))

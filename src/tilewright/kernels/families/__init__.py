@@ -1,5 +1,6 @@
-"""Classes of programs, and the normal form that every target's templates for a class start from.
+"""Families: classes of programs, each with a normal form from which every target's templates start.
 
-A family knows programs only: no target, no hardware, no element types that one of them lacks. What a target's
-template cannot compute of its family it refuses itself (:attr:`~tilewright.kernels.templates.base.Template.family`).
+A family depends on programs only, not on a target, hardware, or the element types that a target supports. A template
+itself refuses programs of its family that its target cannot compute
+(:attr:`~tilewright.kernels.templates.base.Template.family`).
 """

@@ -1,16 +1,17 @@
-"""Recognising attention: a contraction, a softmax over its last axis, and a contraction with the weights.
+"""Recognition of attention: a contraction, a softmax over its last axis, and a contraction with the weights.
 
-Map stages are merged into their readers first, so that it does not matter where scale, mask, exp and
-division stand. What is left must be four reductions over one axis each, in this relation::
+Map stages are merged into their readers first, so the position of scale, mask, exp and division does not matter. The
+remaining stages must be four reductions, over one axis each, related as follows::
 
     scores[.., i, j]  sum over r of q(.., i, r) * k(.., j, r)
     top[.., i]        max over j of score(scores[.., i, j])
     total[.., i]      sum over j of exp(score(..) - top[.., i])
     mixed[.., i, e]   sum over j of exp(score(..) - top[.., i]) * v(.., j, e)
 
-and the result an elementwise function of ``mixed / total``. Neither k nor v may depend on the query axis
-``i``; they may depend on the other axes in any way (``h // c``: heads that share keys). In ``mixed`` the weight may be
-rounded to 16 bits first, and v may be zero from a number of keys on, which the same axes choose.
+The result must be an elementwise function of ``mixed / total``. Neither k nor v may depend on the query axis ``i``;
+they may depend on the other axes in any way (``h // c``: heads that share keys). In the PV product ``mixed``, the
+softmax weight may be rounded to 16 bits first. v may be zero from a valid length on, which may depend on the outer
+axes.
 """
 
 from __future__ import annotations
@@ -28,17 +29,19 @@ from tilewright.kernels.families.sides import NoMatch, limited, need, recogniser
 from tilewright.kernels.loopnest import Access
 
 EXP_OPERATIONS = 3
-"""Operations of a weight beside its score: difference, exp, sum."""
+"""Operations of a softmax weight beside its score: difference, exp, sum."""
 SCORE, VALUE = "s", "o"
-"""Vars of a matched program's ``score`` and ``finish``."""
+"""Names of the vars in a matched program's ``score`` and ``finish``."""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Keys or values: where they are read, and the steps (elements) along keys and along the other axis.
+    """Keys or values: their read, and its strides in elements along keys (``along``) and along the other axis
+    (``inner``).
 
-    ``gathered``: another tensor says where each lies, as the table of a paged cache does; ``along`` is 0 then.
-    ``limit``: rows from this number on (over outer axes) are zeros, whatever is read there."""
+    ``gathered``: an index tensor locates each row, as the block table of a paged cache does; ``along`` is then 0.
+    ``limit``: the valid length, which depends on outer axes; rows from it on count as zeros, whatever memory holds.
+    """
 
     load: Expr
     tensor: Tensor
@@ -49,25 +52,26 @@ class Rows:
 
     @property
     def axes(self) -> frozenset[str]:
-        """Axes that decide about a row."""
+        """Axes on which a row depends."""
         return self.load.axes() | (frozenset() if self.limit is None else self.limit.axes())
 
     @property
     def converted(self) -> bool:
-        """Whether the elements are something else than float32."""
+        """Whether the elements need a conversion, because they are not float32."""
         return self.tensor.dtype != "float32"
 
 
 @dataclass(frozen=True, eq=False)
 class Attention:
-    """A matched program. Axes are named as in ``scores``: outer axes and the query axis, in the output's
-    order, then ``key``; ``r0`` is the depth. The width is ``e`` in ``v``, and has the name of ``key`` in
-    ``finish``, which is about the output's axes.
+    """A matched program.
 
-    ``q``: the queries' values. ``score`` is over the var ``s``; ``finish`` over the var ``o``, the
-    normalised result. ``rounded``: the 16-bit type to which the program rounds weights that it multiplies by values, or
-    nothing; the sum of weights is of those that are not rounded. ``places``: axes of the output that are no axes here,
-    in terms of those.
+    Axes are named as in ``scores``: outer axes and the query axis, in the output's order, then ``key``; ``r0`` is the
+    depth. The width is ``e`` in ``v``. In ``finish``, whose axes are the output's, the width has the name of ``key``.
+
+    ``q``: value of the queries. ``score``: function of the var ``s``. ``finish``: function of the var ``o``, the
+    normalised result. ``rounded``: 16-bit type to which the program rounds weights before the PV product, or empty; the
+    softmax's sum adds unrounded weights. ``places``: output axes that are no axes of the match, as expressions of its
+    axes.
     """
 
     program: Program
@@ -98,7 +102,7 @@ class Attention:
 
     @property
     def group(self) -> Group:
-        """The outer axes, walked as one."""
+        """The outer axes, fused into one."""
         return Group(self.outer, tuple(self.ranges[a] for a in self.outer))
 
     @property
@@ -111,7 +115,7 @@ class Attention:
 
     @property
     def q_steps(self) -> tuple[int | None, int | None]:
-        """Elements between neighbouring queries, and along the depth; ``None`` where that varies."""
+        """Elements between neighbouring queries, and along the depth; ``None`` if the distance varies."""
         if self.q.op != "load" or self.q.dtype != "float32":
             return None, None
         strides = strides_of(self.program.tensors[str(self.q.value)].shape)
@@ -124,14 +128,14 @@ class Attention:
 
     @property
     def score_operations(self) -> int:
-        """Operations of a weight, beside its product: the score, then difference, exp and sum."""
+        """Operations of a softmax weight, without its dot product: the score, then difference, exp and sum."""
         return count_ops(self.score) + EXP_OPERATIONS
 
     @cached_property
     def accesses(self) -> tuple[tuple[Access, ...], Access, tuple[Access, ...]]:
-        """Reads of the scores, the scores as they are stored, and reads of the values with the output's store.
+        """Reads for the scores, the store of the scores, and reads of the values with the output's store.
 
-        Axes are ``o`` (the outer ones), ``i`` (queries), ``j`` (keys), ``r`` (the depth) and ``e`` (the width).
+        Axes are ``o`` (the fused outer axes), ``i`` (queries), ``j`` (keys), ``r`` (the depth) and ``e`` (the width).
         """
         names: dict[str, Expr] = dict.fromkeys(self.outer, const(0, "index"))
         names |= self.group.indices("o") | {self.query: axis("i"), "r0": axis("r"), "e": axis("e")}
@@ -151,7 +155,7 @@ class Attention:
 
 
 def merged(program: Program) -> list[Stage]:
-    """The stages without maps other than the result: a map's body replaces every read of it."""
+    """The stages with every map except the result inlined into its readers."""
     maps: dict[str, Stage] = {}
     out = []
     for s in program.stages:
@@ -167,7 +171,7 @@ def merged(program: Program) -> list[Stage]:
 
 @recogniser
 def match(program: Program) -> Attention:
-    """The attention that a program is, or ``None``."""
+    """The attention in a program, or ``None``."""
     need(program.plain and 4 <= len(program.stages) <= 24)
     stages = merged(program)
     reductions = [s for s in stages if s.monoid is not None]
@@ -209,7 +213,7 @@ def match(program: Program) -> Attention:
     read = [q, k.load, v.load, *([] if limit is None else [limit])]
     need(not {str(x.value) for e in read for x in e.loads()} & names)
     finish = _finish(stages[-1], mixed, total, rows, normalised, names)
-    # What is read from memory or rounded apart is converted first.
+    # Values that are read from memory or rounded are converted to float32 first.
     need(all(x.dtype == "float32" for x in score.walk() if x.dtype in FLOATS and x.op not in ("load", "const")))
     return Attention(
         program=program, outer=tuple(a for a in rows if a != query), query=query, key=key, ranges=ranges,
@@ -218,8 +222,8 @@ def match(program: Program) -> Attention:
 
 
 def _replaced(e: Expr, scores: str, rows: tuple[str, ...], key: str) -> Expr:
-    """A body over the reduce axis ``r0`` with reads of the scores as a var, and its axis called ``key``."""
-    e = e.substitute({key: axis("e")})  # the last output axis of ``mixed``, where there is one
+    """A body over the reduce axis ``r0``, with reads of the scores as a var, and ``r0`` renamed to ``key``."""
+    e = e.substitute({key: axis("e")})  # the last output axis of ``mixed``, if there is one
 
     def score(x: Expr) -> Expr | None:
         if x.op != "load" or x.value != scores:
@@ -238,7 +242,7 @@ def _score(body: Expr, scores: str, rows: tuple[str, ...], key: str, names: set[
 
 @dataclass(frozen=True)
 class _Weight:
-    """What a softmax weight looks like."""
+    """Recognises a softmax weight."""
 
     score: Expr
     top: str
@@ -247,23 +251,23 @@ class _Weight:
     key: str
 
     def is_read(self, e: Expr, tensor: str) -> bool:
-        """Whether it reads ``tensor`` at the row at hand."""
+        """Whether ``e`` reads ``tensor`` at the current row."""
         return e.op == "load" and e.value == tensor and in_place(e, self.rows)
 
     def is_exp(self, e: Expr) -> bool:
-        """Whether it is exp(score - top)."""
+        """Whether ``e`` is exp(score - top)."""
         if e.op != "exp" or e.args[0].op != "sub":
             return False
         a, b = e.args[0].args
         return self.is_read(b, self.top) and same(a, self.score)
 
     def normalised(self, e: Expr) -> bool:
-        """Whether it is exp(score - top) / total."""
+        """Whether ``e`` is exp(score - top) / total."""
         return e.op == "div" and self.is_exp(e.args[0]) and self.is_read(e.args[1], self.total)
 
 
 def _factor(e: Expr, weight: _Weight) -> tuple[Expr, bool, str]:
-    """What a weight is multiplied by, whether the weight is divided by the total, and to which type it is rounded."""
+    """The factor beside a weight, whether the weight is divided by the total, and the type to which it is rounded."""
     need(e.op == "mul")
     for factor, other in (e.args, e.args[::-1]):
         w, rounded = factor, ""
@@ -287,7 +291,7 @@ def _products(body: Expr, key: str) -> tuple[Expr, Expr]:
 
 
 def _rows(program: Program, e: Expr, key: str, inner: str) -> Rows:
-    """Keys or values: a read, converted to float32 where it is of another type."""
+    """Matches keys or values: a read, converted to float32 if its tensor has another type."""
     load = e.args[0] if e.op == "cast" and e.dtype == "float32" else e
     need(load.op == "load" and e.dtype == "float32" and str(load.value).startswith("x"))
     tensor = program.tensors[str(load.value)]

@@ -1,10 +1,10 @@
-"""Contractions: a reduction of a function of two sides, with elementwise stages after it.
+"""Contractions: a reduction of a function of two operands, with elementwise stages after it.
 
-Products, convolutions, distances. Output axes fall into M (only the left side reads them), N (only the right side
-does) and batch axes (both do, or neither). All reduce axes are K. The right side is the one that reads the
-innermost axis that not every read has. Where M is empty, nothing is reused, and every output must have elements of
-the right side to itself: what slides along an output axis is a window over one tensor (:mod:`.reduce_window`), and
-matrices chosen by an index tensor are no matrix of this product.
+Products, convolutions, distances. Output axes form three groups: M (only the left operand reads them), N (only the
+right operand does) and batch axes (both do, or neither). All reduce axes are K. The right operand is the one that reads
+the innermost axis that not every read has. If M is empty, no operand is reused; then every output must read elements of
+the right operand that no other output reads. So windows that slide over one tensor do not match (see
+:mod:`.reduce_window`), nor do matrices that an index tensor chooses.
 """
 
 from __future__ import annotations
@@ -27,11 +27,10 @@ from tilewright.kernels.rewrite import normal_forms
 class Contraction:
     """A matched program: ``stage`` reduces ``body`` over K, ``epilogue`` are maps over its result.
 
-    ``program`` computes the task's program in the same memory, but stages before the reduction are part of it
-    now, and axes may have been split in two or dropped (:mod:`~tilewright.kernels.rewrite`): use its stages and
-    shapes for indices, and the task's for the arrays that callers pass.
-    ``lhs`` and ``rhs`` are the values of the two sides over the stage's axes; ``body`` is over the vars ``a`` and
-    ``b`` that stand for them.
+    ``program`` is a rewritten form of the task's program (:mod:`~tilewright.kernels.rewrite`) on the same memory:
+    stages before the reduction are inlined, and axes may be split in two or dropped. Use its stages and shapes for
+    indices, and the task's for the arrays that callers pass. ``lhs`` and ``rhs`` are the operands' values over the
+    stage's axes; ``body`` is a function of the vars ``a`` and ``b`` that stand for them.
     """
 
     program: Program
@@ -55,7 +54,7 @@ class Contraction:
 
     @property
     def acc(self) -> str:
-        """What is accumulated: the element type of the sums."""
+        """Element type of the accumulators."""
         return self.monoid.identity[0].dtype
 
     @property
@@ -65,12 +64,12 @@ class Contraction:
         return tuple(x for x in self.stage.axes if ranges[x] > 1)
 
     def group(self, axes: Sequence[str]) -> Group:
-        """Axes of the stage walked as one."""
+        """Axes of the stage, fused into one."""
         ranges = self.stage.ranges
         return Group(tuple(axes), tuple(ranges[x] for x in axes))
 
     def together(self, group: Group) -> Group:
-        """Those innermost axes of a group that are one axis in the output."""
+        """The innermost axes of a group that are contiguous with each other in the output."""
         kept: list[str] = []
         ranges, strides = self.stage.ranges, self.out_strides
         for x in reversed(group.axes):
@@ -81,7 +80,7 @@ class Contraction:
 
     @cached_property
     def out_strides(self) -> dict[str, int]:
-        """Elements between neighbours in the output along each output axis."""
+        """Elements between neighbours in the output, by output axis."""
         return dict(zip(self.stage.axes, self.output.strides, strict=True))
 
     @cached_property
@@ -93,53 +92,56 @@ class Contraction:
 
     @cached_property
     def is_product(self) -> bool:
-        """Whether this is a sum of ``a * b``, to which a step with ``a = 0`` and a finite ``b`` adds nothing."""
+        """Whether the reduction sums ``a * b``, so that a step with ``a = 0`` and a finite ``b`` adds nothing."""
         names = [str(x.value) for x in self.body.args if x.op == "var"]
         return self.is_sum and self.body.op == "mul" and sorted(names) == ["a", "b"]
 
     @cached_property
     def chain(self) -> tuple[tuple[str, str, Expr], ...]:
-        """What becomes of a sum: its finish, then the stages after it, each by its name, dtype and value."""
+        """Stages applied to a sum: its finish, then the epilogue, each as name, dtype and value."""
         finish = (self.stage.name, self.stage.dtype, self.monoid.finish)
         return (finish, *((s.name, s.dtype, s.body[0]) for s in self.epilogue))
 
     @cached_property
     def updated(self) -> Expr:
-        """A partial result ``l0`` with one more step of K, whose values of the two sides are ``a`` and ``b``."""
+        """A partial result ``l0`` after one more step of K; ``a`` and ``b`` are the operands' values of that step."""
         return self.monoid.combine[0].substitute({"r0": self.body})
 
     @cached_property
     def flops(self) -> tuple[int, int]:
-        """Operations a point, and a finished sum with the stages after it."""
+        """Operations of a point, and of a finished sum with its epilogue."""
         return flops_per_point(self.stage), sum(count_ops(e) for _, _, e in self.chain)
 
     @cached_property
     def read_after(self) -> tuple[Expr, ...]:
-        """What is read of inputs once the sum is finished."""
+        """Reads of inputs after the sum, by its finish and epilogue."""
         stages = {s.name for s in self.program.stages}
         return tuple(x for _, _, e in self.chain for x in e.loads() if x.value not in stages)
 
     def accesses(self, reads: Iterable[Expr], batch: str, outside: bool = False) -> tuple[Access, ...]:
-        """Reads at places along the fused axes ``batch``, ``m``, ``n`` and ``k``; ``outside`` the sum or in it."""
+        """Reads at positions on the fused axes ``batch``, ``m``, ``n`` and ``k``; ``outside``: outside the sum's
+        loops."""
         names = self._fused(batch)
         return tuple(
             Access(str(x.value), tuple(i.substitute(names) for i in x.args), x.dtype, outside=outside) for x in reads
         )
 
     def written(self, batch: str) -> Access:
-        """The store of the output, as :meth:`accesses`."""
+        """The store of the output, in the axes of :meth:`accesses`."""
         names, out = self._fused(batch), self.output
         return Access(out.name, tuple(names[a] for a in self.stage.axes), out.dtype, store=True)
 
     def _fused(self, batch: str) -> dict[str, Expr]:
-        """Every axis as an expression of the fused ones."""
+        """Every axis as an expression of the fused axes."""
         names: dict[str, Expr] = {a: const(0, "index") for a in (*self.stage.axes, *self.stage.reduce_axes)}
         return names | self.batch.indices(batch) | self.m.indices("m") | self.n.indices("n") | self.k.indices("k")
 
     def limited(self, batch: Sequence[str]) -> tuple[Expr, Expr | None]:
-        """The right side of a product without a condition that makes it zero from a step of K on, and that step.
+        """The right operand of a product without its condition on a valid length of K, and that length.
 
-        The step is read for each point of the axes ``batch``; ``None`` where there is no such condition."""
+        The operand is zero from the valid length on. The length is read for each point of the axes ``batch``; ``None``
+        if the operand has no such condition.
+        """
         if len(self.k.axes) != 1 or not self.is_product:
             return self.rhs, None
         value, limit = limited(self.rhs, self.k.axes[0])
@@ -149,12 +151,12 @@ class Contraction:
 
 @lru_cache(maxsize=256)
 def contractions(program: Program) -> tuple[Contraction, ...]:
-    """The contractions that a program can be seen as, the most rewritten one first."""
+    """All contractions as which a program can be read, the most rewritten one first."""
     return tuple(matches(normal_forms(program) if program.plain else (), recognise))
 
 
 def recognise(program: Program) -> Contraction:
-    """The contraction that a program is as it stands. Raises ``NoMatch``."""
+    """Reads a program as a contraction without rewriting it. Raises ``NoMatch``."""
     stage, *after = program.stages
     need(stage.monoid is not None and len(stage.reduction.identity) == 1 and bool(stage.reduce))
     (body,), acc = stage.body, stage.reduction.identity[0].dtype
@@ -185,17 +187,18 @@ def recognise(program: Program) -> Contraction:
 
 
 FEW = 4
-"""Columns that lie together, at most, where another side had better be the right one."""
+"""Largest number of contiguous columns for which another axis should decide the right operand."""
 
 
 def _apart(c: Contraction) -> bool:
-    """Whether few of the columns lie together in the output: components of numbers that another side reads along."""
+    """Whether few of the columns are contiguous in the output, as the components of complex numbers."""
     together = c.together(c.n).size
     return together < c.n.size and together <= FEW
 
 
 def _read_once(c: Contraction) -> bool:
-    """Whether every output has elements of the right side to itself: plain reads, outputs and K in other indices."""
+    """Whether every output reads its own elements of the right operand: plain reads, outputs and K in separate
+    indices."""
     reduced = {a for a, n in zip(c.k.axes, c.k.extents, strict=True) if n > 1}
     indices = [i for x in c.rhs.loads() for i in x.args]
     mixed = any(i.axes() & reduced and i.axes() & set(c.wide) for i in indices)
@@ -203,7 +206,10 @@ def _read_once(c: Contraction) -> bool:
 
 
 def check_maps(stage: Stage, after: Sequence[Stage]) -> None:
-    """Later stages must be maps over the same axes that read earlier stages in place; ``stage`` reads inputs only."""
+    """Requires that later stages are maps over the stage's axes that read earlier stages in place.
+
+    ``stage`` must read inputs only. Raises ``NoMatch``.
+    """
     own = {stage.name, *(s.name for s in after)}
     need(all(s.monoid is None for s in after) and in_step((stage, *after)))
     need(not {str(x.value) for x in stage.loads()} & own)

@@ -1,7 +1,7 @@
-"""Elementwise programs, written as one expression over few, long axes: no reductions but over a short innermost axis.
+"""Elementwise programs as one expression over few, long axes; reductions only over a short innermost axis.
 
-Stages are inlined, reads are of flat tensors at sums of axes, and neighbouring axes that every read walks as one are
-one: the loop fusion of XLA.
+Stages are inlined. Reads become flat positions, sums of multiples of axes. Adjacent axes are fused if every read is
+contiguous across them: the loop fusion of XLA.
 """
 
 from __future__ import annotations
@@ -19,14 +19,17 @@ from tilewright.kernels.families.parts import recompute, split
 from tilewright.kernels.rewrite.inline import unrolled
 
 MAX_NODES = 3000
-"""Operations of the inlined expression, a repeated value counted again; longer programs fall into parts elsewhere."""
+"""Largest number of operations in the inlined expression, repeated values counted each time.
+
+Longer programs belong to other families, which cut them into parts.
+"""
 MAX_RECOMPUTE = 4
-"""How many times over a stage that computes something may be computed by inlining it."""
+"""Largest factor by which inlining may multiply the evaluations of a stage with arithmetic."""
 
 
 @dataclass(frozen=True, eq=False)
 class Elementwise(Flat):
-    """A program in normal form: ``value`` over ``axes`` (at least one; the output lies along the last).
+    """A program in normal form: ``value`` over ``axes`` (at least one; the output is contiguous along the last).
 
     ``tensors`` are flat; ``where`` is an element's position in the output.
     """
@@ -51,7 +54,7 @@ class Elementwise(Flat):
 
     @property
     def outer(self) -> tuple[str, ...]:
-        """The other axes."""
+        """The axes outside the innermost one."""
         return self.names[:-1]
 
     @cached_property
@@ -66,9 +69,9 @@ class Elementwise(Flat):
 
 @lru_cache(maxsize=256)
 def maps(program: Program) -> Program | None:
-    """A program as maps alone, or ``None`` where it is not of the family.
+    """A program as maps only, or ``None`` if it is not elementwise.
 
-    It has other reductions then, or several results, or is too long for one expression.
+    ``None`` for programs with reductions other than short ones, with several results, or too long for one expression.
     """
     made = unrolled(program)
     fits = not made.results and all(s.monoid is None for s in made.stages) and _short(made)
@@ -77,7 +80,7 @@ def maps(program: Program) -> Program | None:
 
 @lru_cache(maxsize=256)
 def elementwise(program: Program) -> Elementwise | None:
-    """The normal form of a program, the same object each time; ``None`` where :func:`maps` is."""
+    """The normal form of a program, cached; ``None`` where :func:`maps` is."""
     made = maps(program)
     if made is None:
         return None
@@ -90,7 +93,7 @@ def elementwise(program: Program) -> Elementwise | None:
 
 
 def _short(program: Program) -> bool:
-    """Whether one expression is short enough, and computes little again."""
+    """Whether the inlined expression is short enough, and recomputes little."""
     sizes: dict[str, int] = {}
     for s in program.stages:
         sizes[s.name] = tree_size(s.body[0], sizes)
@@ -100,6 +103,6 @@ def _short(program: Program) -> bool:
 
 
 def tree_size(e: Expr, sizes: Mapping[str, int]) -> int:
-    """Operations of an expression with those of the stages that it reads, as ``sizes`` says."""
+    """Operations of an expression, with those of the stages that it reads from ``sizes``."""
     own = sizes.get(str(e.value), 1) if e.op == "load" else 1
     return own + sum(tree_size(a, sizes) for a in e.args)

@@ -1,8 +1,8 @@
-"""Reads as positions in flat tensors, and neighbouring axes walked as one where every read allows it.
+"""Flat positions of reads, and fusion of adjacent axes where every read allows it.
 
-A position is a sum: a constant, multiples of axes, and multiples of what is no sum of axes (quotients, gathered
-indices). Quotient and rest of the same number go together again, so a reshape that changes nothing in memory leaves no
-trace.
+A position is a sum: a constant, multiples of axes, and multiples of terms that are no sums of axes (quotients, gathered
+indices). The quotient and the remainder of one number are joined again, so a reshape that keeps memory unchanged leaves
+no trace.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ Axes = tuple[tuple[str, int], ...]
 
 
 class Linearizer:
-    """Turns index expressions into sums, for axes within ``ranges`` (inclusive; at least 0 where there is none)."""
+    """Turns index expressions into linear forms, for axes within ``ranges`` (inclusive; at least 0 if not given)."""
 
     def __init__(self, ranges: Mapping[str, Range] | None = None) -> None:
         self.ranges = ranges or {}
 
     @staticmethod
     def below(extents: Mapping[str, int]) -> Linearizer:
-        """For axes from 0 on."""
+        """A linearizer for axes from 0 to their extents."""
         return Linearizer({a: (0, n - 1) for a, n in extents.items()})
 
     def of(self, e: Expr) -> Linear:
-        """The sum that ``e`` is, with divisions resolved where the ranges allow."""
+        """The linear form of ``e``, with divisions resolved where the ranges allow."""
         return self.total(((e, 1),))
 
     def total(self, parts: Iterable[tuple[Expr, int]]) -> Linear:
-        """The sum of multiples: a position from indices and strides."""
+        """The linear form of a sum of multiples: a position, from indices and strides."""
         return self._joined(total(parts, self._term))
 
     def position(self, read: Expr, tensor: Tensor) -> Linear:
-        """Where a read lies in its tensor, in elements."""
+        """Position of a read in its tensor, in elements."""
         return self.total(zip(read.args, tensor.strides, strict=True))
 
     def bounds(self, e: Expr) -> Range:
         return index_range(e, self.ranges)
 
     def _term(self, e: Expr) -> Linear:
-        """A division resolved as far as the ranges allow, or the side of a minimum or maximum that it always is."""
+        """Resolves a division, minimum or maximum as far as the ranges allow."""
         op, a = e.op, e.args
         if op in ("floordiv", "mod"):
             return atom(e) if isinstance(_divisor(e), Extent) else self._divided(op, self.of(a[0]), _divisor(e))
@@ -68,13 +68,13 @@ class Linearizer:
         quotient, left = x.divided(d)
         inside = left.ordered().expr()
         low, high = self.bounds(inside)
-        if low // d == high // d:  # not of infinite ends, whose quotient is no number
+        if low // d == high // d:  # false for infinite bounds, whose quotient is NaN
             k = int(low // d)
             return quotient.plus(k) if op == "floordiv" else left.plus(-k * d)
         return atom(inside % d) if op == "mod" else quotient.plus(atom(inside // d))
 
     def _joined(self, x: Linear) -> Linear:
-        """``(e // n) * (c * n) + (e % n) * c`` is ``e * c``, and the same inside of a further ``% m``."""
+        """Replaces ``(e // n) * (c * n) + (e % n) * c`` by ``e * c``, also inside a further ``% m``."""
         for rest, e in x.atoms.items():
             if e.op != "mod":
                 continue
@@ -98,12 +98,12 @@ def _divisor(e: Expr) -> int:
 
 
 def linear(index: Expr) -> Linear:
-    """The sum that an index is, whatever the extents."""
+    """The linear form of an index, valid for any extents."""
     return Linearizer().of(index)
 
 
 def position(read: Expr, tensor: Tensor) -> Linear:
-    """Where a read lies in its tensor, in elements, whatever the extents."""
+    """Position of a read in its tensor, in elements, valid for any extents."""
     return Linearizer().position(read, tensor)
 
 
@@ -111,8 +111,10 @@ def position(read: Expr, tensor: Tensor) -> Linear:
 
 
 def unconditional(e: Expr) -> list[Expr]:
-    """Reads that an evaluation always makes, both branches of a choice included; those of indices of other reads are
-    left out."""
+    """Reads that every evaluation makes, including reads common to both branches of a ``select``.
+
+    Reads inside the indices of other reads are left out.
+    """
     if e.op == "load":
         return [e]
     if e.op == "select":
@@ -134,12 +136,12 @@ class Flat:
 
 
 def flat_tensors(tensors: Iterable[Tensor]) -> dict[str, Tensor]:
-    """Every tensor with one axis, by name."""
+    """Every tensor reshaped to one axis, by name."""
     return {t.name: Tensor(t.name, (t.size,), t.dtype, t.constant) for t in tensors}
 
 
 def flattened(e: Expr, tensors: Mapping[str, Tensor], lin: Linearizer) -> Expr:
-    """An expression whose reads are of flat tensors, those inside of indices too, and whose conditions are resolved."""
+    """An expression whose reads (also inside indices) are of flat tensors, with conditions simplified by the ranges."""
 
     def rebuilt(n: Expr) -> Expr | None:
         if n.op == "load":
@@ -150,14 +152,14 @@ def flattened(e: Expr, tensors: Mapping[str, Tensor], lin: Linearizer) -> Expr:
 
 
 def ordered(e: Expr) -> Expr:
-    """An expression whose positions name axes first, in order: equal ones are then equal expressions."""
+    """An expression whose positions list axes first, sorted: equal positions become equal expressions."""
     return e.map(
         lambda n: load(str(n.value), n.dtype, (linear(n.args[0]).ordered().expr(),)) if n.op == "load" else None
     )
 
 
 def _decided(n: Expr, lin: Linearizer) -> Expr | None:
-    """What is left of a condition, or of a choice, that the ranges decide; ``None`` where they do not."""
+    """Simplifies a condition or ``select`` that the ranges decide; ``None`` if they do not."""
     if n.op in COMPARISONS and n.args[0].dtype == INDEX:
         known = outcome(n.op, *lin.bounds(lin.total(((n.args[0], 1), (n.args[1], -1))).expr()))
         return None if known is None else const(known, "bool")
@@ -170,9 +172,9 @@ def _decided(n: Expr, lin: Linearizer) -> Expr | None:
 def collapsed(
     exprs: Sequence[Expr], tensors: Mapping[str, Tensor], groups: Sequence[Axes]
 ) -> tuple[tuple[Expr, ...], tuple[Axes, ...]]:
-    """Expressions with reads of flat tensors, and their axes, with neighbours in a group merged into the inner one.
+    """Expressions on flat tensors with adjacent axes of each group fused, and the remaining axes of each group.
 
-    Axes of one element go; what is left of a group whose axes are all gone is empty.
+    Fused axes keep the inner axis's name. Axes of one element are dropped, so a group can become empty.
     """
     lin = Linearizer.below(dict(a for group in groups for a in group))
     single = {a: const(0, INDEX) for group in groups for a, n in group if n == 1}
@@ -193,7 +195,7 @@ def collapsed(
 
 
 def _mergeable(e: Expr, outer: str, inner: str, size: int) -> bool:
-    """Whether both axes occur in flat positions only, where ``outer`` steps as far as all of ``inner``."""
+    """Whether both axes occur only in flat positions, where a step of ``outer`` equals all of ``inner``."""
     if e.op == "axis":
         return e.value not in (outer, inner)
     if e.op == "load":
@@ -205,7 +207,7 @@ def _mergeable(e: Expr, outer: str, inner: str, size: int) -> bool:
 
 
 def _without(e: Expr, outer: str) -> Expr:
-    """An expression whose positions leave out an axis that another one stands for now."""
+    """An expression whose positions drop an axis that was fused into another one."""
 
     def rebuilt(x: Expr) -> Expr | None:
         if x.op != "load":

@@ -1,4 +1,4 @@
-"""Several axes walked as one: how contractions, rows and attention see a program's axes."""
+"""Groups of axes fused into one, as contractions, rows and attention use them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tilewright.kernels.expression.linear import Linear
 
 @dataclass(frozen=True)
 class Group:
-    """Axes walked as one, outermost first: ``extents`` of each, and their product."""
+    """Axes fused into one, outermost first: names, extents, and the product of the extents."""
 
     axes: tuple[str, ...]
     extents: tuple[int, ...]
@@ -25,7 +25,7 @@ class Group:
 
     @property
     def varying(self) -> Extent | None:
-        """The size, where calls choose it."""
+        """The size if it is symbolic; else ``None``."""
         return self.size if isinstance(self.size, Extent) else None
 
     @property
@@ -34,7 +34,7 @@ class Group:
         return ctext(self.size)
 
     def stride(self, where: Linear) -> int | None:
-        """Step of the fused axis in a tensor; ``None`` where the axes do not fuse there."""
+        """Stride of the fused axis in a tensor; ``None`` if the axes do not fuse there."""
         steps = [(where.of(a), e) for a, e in zip(self.axes, self.extents, strict=True) if e > 1]
         if not any(step for step, _ in steps):
             return 0
@@ -44,7 +44,7 @@ class Group:
         return steps[-1][0]
 
     def indices(self, fused: str) -> dict[str, Expr]:
-        """Every axis as an expression of the axis called ``fused``, which walks the whole group."""
+        """Every axis as an expression of the fused axis ``fused``."""
         out: dict[str, Expr] = {}
         step = 1
         for number, (name, extent) in enumerate(zip(reversed(self.axes), reversed(self.extents), strict=True)):
@@ -58,7 +58,7 @@ class Group:
         return out
 
     def split(self, fused: str) -> dict[str, str]:
-        """C text of every axis, given the text of the fused index."""
+        """C text of every axis's index, given the text of the fused index."""
         out: dict[str, str] = {}
         step = 1
         for n, (name, extent) in enumerate(zip(reversed(self.axes), reversed(self.extents), strict=True)):
@@ -68,7 +68,7 @@ class Group:
         return out
 
     def joined(self, prefix: str) -> str:
-        """C text of the fused index; that of an axis is its name behind a prefix."""
+        """C text of the fused index; the text of an axis's index is ``prefix`` and its name."""
         at = "0L"
         for name, extent in zip(self.axes, self.extents, strict=True):
             at = f"({at})*{extent}L+{prefix}{name}"

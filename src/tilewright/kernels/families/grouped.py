@@ -1,7 +1,7 @@
-"""Grouped contractions: every row is multiplied by the matrix that an index tensor chooses for it (experts).
+"""Grouped contractions: an index tensor chooses the matrix by which each row is multiplied (mixture of experts).
 
-Rows of one group, next to each other, are an ordinary contraction with that group's matrix. The normal form is that
-contraction, of any number of rows, and where its inputs come from.
+Rows of one group, gathered side by side, form a contraction with that group's matrix. The normal form is that
+contraction for any number of rows, and the sources of its inputs.
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ WHOLE, CHOSEN, ROWS = "whole", "chosen", "rows"
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """Where an input of a group's contraction comes from: of ``tensor`` all (``whole``), or the part that the group
-    chooses along its first axis (``chosen``), or what ``read`` gives at each row and the ``others``, brought together
-    (``rows``)."""
+    """Source of an input of a group's contraction, by ``how``.
+
+    ``whole``: all of ``tensor``. ``chosen``: the slice of ``tensor`` that the group chooses along the first axis.
+    ``rows``: the values of ``read`` at each row and at the axes ``others``, gathered into a dense array.
+    """
 
     how: str
     tensor: str
@@ -42,11 +44,11 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class Grouped:
-    """A program in normal form: the row at each point of ``rows``, the outermost output axes, is of group ``index``,
-    below ``groups``.
+    """A program in normal form: each point of ``rows``, the outermost output axes, is one row.
 
-    ``one`` computes the rows of a single group, from one to all of them (an :class:`~tilewright.extent.Extent`), in
-    front; its inputs are ``sources``. ``typical``: rows of a group where they are distributed evenly.
+    ``index`` is the row's group, below ``groups``. ``one`` computes the rows of a single group; its first axis, the
+    number of rows, is a symbolic :class:`~tilewright.extent.Extent` from one to all of them. Its inputs come from
+    ``sources``. ``typical``: number of rows of a group if rows are distributed evenly.
     """
 
     program: Program
@@ -64,19 +66,19 @@ class Grouped:
 
     @property
     def varying(self) -> Extent:
-        """How many rows a group has."""
+        """Symbolic number of rows of a group."""
         assert self.one.varying is not None
         return self.one.varying
 
     @property
     def chosen(self) -> int:
-        """Groups that have rows, at most."""
+        """Largest number of groups that have rows."""
         return min(self.groups, int(self.rows.size))
 
 
 @lru_cache(maxsize=256)
 def grouped(program: Program) -> Grouped | None:
-    """The normal form of a program, or ``None`` where it is none; the same object each time."""
+    """The normal form of a program, or ``None`` if it is not grouped; cached."""
     forms = normal_forms(program) if not program.results and all(s.scan is None for s in program.stages) else ()
     return next(matches(forms, _recognised), None)
 
@@ -92,14 +94,14 @@ def _recognised(program: Program) -> Grouped:
     parts = _Parts(program, rows, chosen.args[0], program.tensors[str(chosen.value)].shape[0])
     stages = tuple(parts.stage(s) for s in program.stages)
     one = Program(tuple(parts.inputs), stages)
-    # Calls choose how many rows there are, and nothing else.
+    # The number of rows must be the only symbolic size.
     need(not varies(parts.groups) and one.sizes.keys() == parts.extent.spans.keys())
     typical = -(-int(rows.size) // min(parts.groups, int(rows.size)))
     return Grouped(program, rows, chosen.args[0], parts.groups, one, tuple(parts.sources), typical)
 
 
 def _chooser(stage: Stage) -> Expr:
-    """The read of a matrix that an index tensor chooses, by output axes other than those that it is read along."""
+    """The read of a matrix that an index tensor chooses, by output axes that do not index the rest of the matrix."""
     outputs = set(stage.axes)
     for read in stage.loads():
         if not read.args or not read.args[0].loads():
@@ -111,7 +113,7 @@ def _chooser(stage: Stage) -> Expr:
 
 
 class _Parts:
-    """Reads the stages as those of one group, and collects what they read."""
+    """Rewrites stages to those of one group, and collects their inputs."""
 
     def __init__(self, program: Program, rows: Group, index: Expr, groups: int) -> None:
         self.program, self.rows, self.index, self.groups = program, rows, index, groups
@@ -153,7 +155,7 @@ class _Parts:
             return load(name, x.dtype, tuple(i.substitute(names) for i in rest))
         others = tuple((a, ranges[a]) for a in (*s.axes, *s.reduce_axes) if a in x.axes() and a not in own)
         source = Source(ROWS, tensor.name, tensor.dtype, x, others)
-        # Axes of different stages may have one name and two extents.
+        # Axes of different stages may share a name but differ in extent.
         name = self._input(source, (self.extent, *(n for _, n in others)), (ROWS, self._numbers.of(x), others))
         return load(name, x.dtype, (axis("i0"), *(axis(a).substitute(names) for a, _ in others)))
 
@@ -166,14 +168,14 @@ class _Parts:
 
 
 def _guarded(e: Expr, rows: set[str], stages: set[str], behind: bool = False) -> bool:
-    """Whether a read of rows stands behind a condition: rows are brought together before any is looked at."""
+    """Whether a read of rows is guarded by a condition: rows are gathered before conditions are evaluated."""
     if e.op == "load":
         return behind and str(e.value) not in stages and bool(e.axes() & rows)
     return any(_guarded(x, rows, stages, behind or e.op == "select") for x in e.args)
 
 
 def _outside(e: Expr, rows: set[str]) -> bool:
-    """Whether an axis of the rows is a value by itself."""
+    """Whether an axis of the rows is used as a value, outside indices."""
     if e.op == "axis":
         return str(e.value) in rows
     return e.op != "load" and any(_outside(x, rows) for x in e.args)

@@ -1,4 +1,4 @@
-"""Index expressions as linear forms, and reads behind linear conditions."""
+"""Linear forms of index expressions, and reads guarded by linear conditions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tilewright.kernels.families.reads import one_read
 class Window:
     """A read of ``tensor`` at ``dims`` (an index along each of its axes) where all ``bounds`` are at least 0.
 
-    Elsewhere the value is ``fill`` (``None`` where there are no bounds).
+    Elsewhere the value is ``fill`` (``None`` if there are no bounds).
     """
 
     tensor: Tensor
@@ -25,12 +25,12 @@ class Window:
 
     @property
     def position(self) -> Linear:
-        """The element's place in the tensor."""
+        """Flat position of the element in the tensor."""
         return combined(zip(self.dims, self.tensor.strides, strict=True))
 
     @property
     def padded(self) -> bool:
-        """Whether all bounds are edges of the tensor, beyond which a padded one has elements."""
+        """Whether all bounds are edges of the tensor, so that padding can replace them."""
         last = (Linear(n - 1).plus(d, -1) for d, n in zip(self.dims, self.tensor.shape, strict=True))
         edges = [*self.dims, *last]
         return all(b in edges for b in self.bounds)
@@ -47,14 +47,14 @@ def evaluate_index(e: Expr, at: Mapping[str, int]) -> int:
 
 
 class IndexForms:
-    """Reads index expressions as linear forms; functions of ``outer`` axes become atoms."""
+    """Converts index expressions to linear forms; functions of ``outer`` axes become atoms."""
 
     def __init__(self, outer: frozenset[str] = frozenset()) -> None:
         self.outer = outer
         self.atoms: dict[str, Expr] = {}
 
     def of(self, index: Expr) -> Linear | None:
-        """The form of an index, if it is linear."""
+        """The linear form of an index, or ``None`` if it is not linear."""
         form = linearise(index)
         if not all(self._allowed(e) for e in form.atoms.values()):
             return None
@@ -67,7 +67,10 @@ class IndexForms:
         return bool(axes) and axes <= self.outer and known and term.op != "mul"
 
     def window(self, value: Expr, program: Program, widened: bool = False) -> Window | None:
-        """A read, or one guarded by linear inequalities; ``widened``: perhaps converted to types that hold it."""
+        """A read, or a read guarded by linear inequalities; ``None`` for any other value.
+
+        ``widened``: the read may be converted to types that hold all its values.
+        """
         found = one_read(value)
         if found is None or (found.chain and not (widened and found.widens)):
             return None
@@ -79,7 +82,8 @@ class IndexForms:
         return Window(tensor, tuple(d for d in dims if d), tuple(bounds), found.other)
 
     def bounds(self, condition: Expr) -> list[Linear] | None:
-        """A conjunction of linear inequalities as ``form >= 0`` each, or ``None``."""
+        """A conjunction of linear inequalities, each as a form that must be ``>= 0``; ``None`` for another
+        condition."""
         if condition.op == "and":
             parts = [self.bounds(x) for x in condition.args]
             return None if any(x is None for x in parts) else [y for x in parts for y in (x or [])]
@@ -94,12 +98,12 @@ class IndexForms:
 
 
 def affine(index: Expr) -> Linear | None:
-    """An index expression as a linear form of axes, if it is one."""
+    """An index expression as a linear form of axes, or ``None`` if it is not linear."""
     return IndexForms().of(index)
 
 
 def position(load: Expr, tensor: Tensor, linear: IndexForms | None = None) -> Linear | None:
-    """Where a load reads, as a linear form, if all its indices are linear."""
+    """Flat position of a load as a linear form; ``None`` unless all its indices are linear."""
     forms = linear or IndexForms()
     dims = [forms.of(index) for index in load.args]
     known = [d for d in dims if d is not None]

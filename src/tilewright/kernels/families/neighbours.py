@@ -1,8 +1,8 @@
-"""Chains of stages that read their neighbours: stencils over time steps, separable filters, windows after windows.
+"""Fused stencil chains: stencils over time steps, separable filters, windows of windows.
 
-Windows are written out, so that every stage is one expression over its axes; a stage that is read at one place alone is
-part of what reads it. Of the others every axis follows one axis of the result at most: a box of the result then needs a
-box of each of them.
+Windows are unrolled, so that every stage is one expression over its axes. A stage that is read at one place only is
+inlined into its reader. In the remaining stages, every axis follows at most one axis of the result, so a box of the
+result needs a box of each stage.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from tilewright.kernels.families.sides import need, recogniser
 from tilewright.kernels.rewrite.simplify import simplified
 
 MAX_TERMS = 64
-"""Elements of a window that is written out at most."""
+"""Largest number of elements in an unrolled window."""
 MAX_NODES = 3000
-"""Nodes of a stage's expression at most."""
+"""Largest number of nodes in a stage's expression."""
 KEPT = ("float64", "float32", "int64", "int32")
-"""Element types of what is handed on; storing others would round."""
+"""Element types of intermediate stages; storing other types would round."""
 
 
 @dataclass(frozen=True, eq=False)
 class Link:
-    """A stage: its ``value`` over axes ``i0, i1, ...``, and which axis of the result each of them ``follows``.
+    """A stage of the chain: its ``value`` over axes ``i0, i1, ...``; ``follows``: for each axis, an axis of the result.
 
-    An axis that follows none is needed in full by every part of the result, or in a part that is always the same.
-    ``first`` and ``last`` (both included) bound along each axis what its readers need: of axes named by :func:`edge`
-    after the readers; for the result itself they are empty.
+    An axis that follows none is needed in full, or in a range that is equal for every tile of the result. ``first`` and
+    ``last`` (inclusive) bound the positions that readers need along each axis. They are expressions of the readers'
+    edges (:func:`edge`), and empty for the result.
     """
 
     stage: Stage
@@ -61,13 +61,13 @@ class Link:
         return max(1, count_ops(self.value))
 
     def along(self, axis: int | None) -> int | None:
-        """Which of its axes follows an axis of the result."""
+        """Which axis of the stage follows an axis of the result; ``None`` if none does."""
         return self.follows.index(axis) if axis is not None and axis in self.follows else None
 
 
 @dataclass(frozen=True, eq=False)
 class Neighbours:
-    """A chain in normal form: ``links`` in an order in which each reads only earlier ones; the last is the result."""
+    """A chain in normal form: ``links`` are the stages; each reads only earlier ones, and the last is the result."""
 
     program: Program
     links: tuple[Link, ...]
@@ -78,13 +78,13 @@ class Neighbours:
 
 
 def edge(stage: str, d: int, last: bool = False) -> str:
-    """The name of the first (or the last) position of a stage that is needed along its axis ``d``."""
+    """Name of the first (or last) position of a stage that is needed along its axis ``d``."""
     return f"{stage}_{'last' if last else 'first'}{d}"
 
 
 @recogniser
 def neighbours(program: Program) -> Neighbours:
-    """The chain that a program is, or ``None``; the same object each time."""
+    """The stencil chain of a program, or ``None``; cached."""
     need(program.plain and program.varying is None and len(program.stages) > 1)
     need(all(s.dtype in KEPT for s in program.stages[:-1]))
     values = {s.name: _written_out(s) for s in program.stages}
@@ -92,7 +92,7 @@ def neighbours(program: Program) -> Neighbours:
 
 
 def _written_out(s: Stage) -> Expr:
-    """The value of a stage without its reduction. Raises ``NoMatch`` where it is too long."""
+    """The value of a stage with its reduction unrolled. Raises ``NoMatch`` if it is too long."""
     if s.monoid is None:
         value = s.body[0]
     else:
@@ -100,7 +100,7 @@ def _written_out(s: Stage) -> Expr:
         uses = [n.value for n in combine.walk() if n.op == "var"]
         need(len(s.body) == 1 and s.terms <= MAX_TERMS and uses.count("l0") <= 1 and uses.count("r0") <= 1)
         value = s.monoid.identity[0]
-        # How long it becomes is counted first: most are too long.
+        # The size is computed before unrolling: most stages are too long.
         size, of_term = tree_size(value, {}), tree_size(body, {})
         for _ in range(prod(s.reduce)):
             size = tree_size(combine, {}) + sum({"l0": size, "r0": of_term}[str(v)] - 1 for v in uses)
@@ -118,7 +118,7 @@ def _with(e: Expr, by: Mapping[str, Expr]) -> Expr:
 
 
 def _merged(program: Program, values: dict[str, Expr]) -> list[Stage]:
-    """The stages that stay, after those read at one place are part (in ``values``) of what reads them."""
+    """The stages that remain after stages read at one place are inlined into their readers (in ``values``)."""
     kept: list[Stage] = []
     for s in program.stages:
         numbers = ValueNumbers()
@@ -135,7 +135,8 @@ def _merged(program: Program, values: dict[str, Expr]) -> list[Stage]:
 
 
 def _linked(stages: list[Stage], values: Mapping[str, Expr]) -> tuple[Link, ...]:
-    """The chain. Raises ``NoMatch`` where a box of the result needs no box of a stage, or nothing reads neighbours."""
+    """The chain. Raises ``NoMatch`` unless a box of the result needs a box of each stage and a stage reads
+    neighbours."""
     result = stages[-1]
     done = [Link(result, values[result.name], tuple(range(len(result.extents))))]
     near = False
@@ -158,7 +159,7 @@ def _linked(stages: list[Stage], values: Mapping[str, Expr]) -> tuple[Link, ...]
             places = [len(found) - n for found, n in zip(lows, before, strict=True)]
             near |= any(follows.get(d) is not None and n > 1 for d, n in enumerate(places))
         if not all(lows):
-            continue  # what read it was never evaluated
+            continue  # its readers were never evaluated
         followed = [o for o in follows.values() if o is not None]
         need(len(set(followed)) == len(followed))
         first = tuple(_hull("min", e.values(), n) for e, n in zip(lows, s.extents, strict=True))
@@ -169,12 +170,12 @@ def _linked(stages: list[Stage], values: Mapping[str, Expr]) -> tuple[Link, ...]
 
 
 def _hull(op: str, ends: Iterable[Expr], extent: int) -> Expr:
-    """The least or the greatest of some positions, within the axis."""
+    """The least or the greatest of some positions, clamped to the axis."""
     return binary("max", binary("min", reduce(partial(binary, op), ends), extent - 1), 0)
 
 
 def _ends(e: Expr, reader: str, axes: Mapping[str, int]) -> tuple[Expr, Expr]:
-    """Bounds of an index where each axis of its reader lies between its edges. Raises ``NoMatch`` where it is not
+    """Bounds of an index if each axis of its reader lies between its edges. Raises ``NoMatch`` if it is not
     monotone."""
     if e.op == "const":
         return e, e

@@ -1,8 +1,8 @@
-"""From a program to the loop nests that compute it: which stages are merged into others.
+"""Partition of a program into loop nests: which stages are merged into others.
 
-A map stage can be *inlined*: its body replaces every read of it. A reduction can take its only
-reader, a map over the same axes, as *epilogue*: it is computed where the sum is stored. What is left
-are the parts, one loop nest each, in order; what they pass on lies in the workspace.
+A map stage can be *inlined*: its body replaces every read of it. A reduction can take its only reader, a map over the
+same axes, as *epilogue*, computed where the sum is stored. The remaining parts are one loop nest each, in order; their
+intermediate results lie in the workspace.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from tilewright.kernels.expression.expr import Expr, cast, in_place
 from tilewright.kernels.expression.program import Domain, Monoid, Program, Stage
 
 MAX_INLINE, MAX_EPILOGUE = 4, 3
-"""Stages that get a merging knob of their own; further ones are kept apart."""
+"""Largest number of stages with a merging knob; further stages are not merged."""
 
 MAX_RECOMPUTE = 64
-"""How many times over a stage may be computed at most by inlining it (free bodies: any number)."""
+"""Largest factor by which inlining may multiply the evaluations of a stage (no limit for bodies without arithmetic)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Part(Domain):
     """One loop nest: for every output point, reduce ``body``, then store ``value`` in ``target``.
 
-    ``value`` reads the reduced components as vars ``l0, l1, ...``; a map has no monoid, and its
-    ``value`` is the body. ``stage`` names the stage whose knobs apply. ``scanned``: the output axis that
-    a scan walks; it is looped over inside the others, and every step stores the value so far.
+    ``value`` reads the reduced components as vars ``l0, l1, ...``; a map has no monoid, and its ``value`` is the body.
+    ``stage`` names the stage whose knobs apply. ``scanned``: the output axis of a scan; its loop is inside the other
+    output loops, and every step stores the current value.
     """
 
     stage: str
@@ -41,7 +41,7 @@ class Part(Domain):
 
     @property
     def expressions(self) -> tuple[Expr, ...]:
-        """Everything that reads tensors."""
+        """All expressions that read tensors."""
         return self.body if self.monoid is None else (*self.body, self.value)
 
     def reads(self) -> set[str]:
@@ -49,19 +49,19 @@ class Part(Domain):
 
 
 def inlinable(program: Program) -> tuple[str, ...]:
-    """Map stages, results apart, that may be computed where they are read."""
+    """Map stages, except results, that may be computed where they are read."""
     names = [s.name for s in _passing(program) if s.monoid is None and recompute(program, s) <= MAX_RECOMPUTE]
     return tuple(names[:MAX_INLINE])
 
 
 def _passing(program: Program) -> list[Stage]:
-    """Stages whose values are passed on only, and so need not be stored."""
+    """Stages whose values are intermediate only, and so need not be stored."""
     stored = {t.name for t in program.outputs}
     return [s for s in program.stages if s.name not in stored]
 
 
 def recompute(program: Program, s: Stage) -> float:
-    """How many times over a map is computed when every reader computes it (1 if that is free)."""
+    """Factor by which inlining multiplies the evaluations of a map (1 if it has no arithmetic)."""
     free = all(
         n.op in ("const", "axis", "load", "cast", "select") or n.dtype in ("index", "bool")
         for e in s.body for n in e.walk()
@@ -75,9 +75,9 @@ def reductions(program: Program) -> tuple[str, ...]:
 
 
 def split(program: Program, inline: frozenset[str], epilogue: frozenset[str]) -> tuple[Part, ...] | None:
-    """The parts of a program, or ``None`` where a stage of ``epilogue`` cannot take one.
+    """The parts of a program, or ``None`` if a stage of ``epilogue`` cannot take one.
 
-    ``inline`` names maps to inline, ``epilogue`` reductions that take their reader.
+    ``inline`` names the maps to inline, ``epilogue`` the reductions that take their reader.
     """
     bodies: dict[str, Part] = {}
     order: list[str] = []
@@ -108,12 +108,12 @@ def split(program: Program, inline: frozenset[str], epilogue: frozenset[str]) ->
 
 
 def scanned_axis(s: Stage) -> str | None:
-    """The axis that a scan walks."""
+    """The axis along which a scan runs; ``None`` if the stage is no scan."""
     return None if s.scan is None else s.axes[s.scan]
 
 
 def computed_inside(e: Expr, stages: Mapping[str, Stage]) -> Expr:
-    """The expression with the values of these maps in the place of reads of them."""
+    """The expression with reads of the map stages replaced by their values."""
 
     def replace(n: Expr) -> Expr | None:
         s = stages.get(str(n.value)) if n.op == "load" else None
@@ -123,7 +123,7 @@ def computed_inside(e: Expr, stages: Mapping[str, Stage]) -> Expr:
 
 
 def _merge(producer: Part, reader: Part) -> Part | None:
-    """The reduction with its reader computed in the store; ``None`` if they do not fit."""
+    """The reduction with its reader computed at the store; ``None`` if they do not fit."""
     if reader.monoid is not None or reader.extents != producer.extents:
         return None
     if any(x.value == producer.target and not in_place(x, producer.axes) for x in reader.value.loads()):
@@ -136,9 +136,9 @@ def _merge(producer: Part, reader: Part) -> Part | None:
 
 
 def shared_axes(program: Program) -> int:
-    """How many leading axes all stages have in common, so that they can run row by row together."""
+    """Number of leading axes that all stages share, over which they can run together row by row."""
     last = program.stages[-1]
-    depth = len(last.extents) - 1  # what is left is vectorised
+    depth = len(last.extents) - 1  # the last axis is vectorised
     names = {s.name for s in program.stages}
     for s in program.stages:
         depth = min(depth, len(s.extents) if s.scan is None else s.scan)
@@ -152,7 +152,7 @@ def shared_axes(program: Program) -> int:
 
 
 def simple_operator(monoid: Monoid | None) -> str | None:
-    """``add``, ``mul``, ``max`` or ``min`` if that is all that a reduction does to its one component."""
+    """``add``, ``mul``, ``max`` or ``min`` if a reduction has one component and only that operator; else ``None``."""
     if monoid is None or len(monoid.combine) != 1:
         return None
     c = monoid.combine[0]

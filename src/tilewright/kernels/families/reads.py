@@ -1,4 +1,4 @@
-"""Values that are one read: perhaps under a condition (padding), perhaps converted."""
+"""Values that are a single read: optionally under a condition (padding), optionally converted."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ CONVERSIONS = ("cast", *TF32)
 class Read:
     """``load`` where ``guard`` holds (``None``: everywhere), elsewhere the constant ``other``.
 
-    ``chain`` is what is applied to the element, outermost first: nodes of :data:`CONVERSIONS`, whose operands do not
-    matter. ``other`` has been through the whole chain only where it is zero.
+    ``chain``: conversions applied to the element, outermost first: nodes of :data:`CONVERSIONS`, whose operands are not
+    used. ``other`` is the final value; a conversion that applies to it is accepted only if it is zero, which stays
+    zero.
     """
 
     load: Expr
@@ -24,13 +25,13 @@ class Read:
 
     @property
     def widens(self) -> bool:
-        """Whether conversions, one at most on either side of a guard, keep every value."""
+        """Whether all conversions keep every value; at most one on either side of the guard."""
         most = 1 if self.guard is None else 2
         return len(self.chain) <= most and all(unwidened(x) is not x for x in self.chain)
 
 
 def one_read(value: Expr) -> Read | None:
-    """The one read that a value is; ``None`` where it is none."""
+    """The single read in a value; ``None`` for any other value."""
     chain, e = _unwrapped(value)
     guard, other = None, None
     if e.op == "select":
@@ -46,7 +47,7 @@ def one_read(value: Expr) -> Read | None:
 
 
 def _unwrapped(e: Expr) -> tuple[list[Expr], Expr]:
-    """A value's conversions, outermost first, and what they convert."""
+    """A value's conversions, outermost first, and the value that they convert."""
     chain = []
     while e.op in CONVERSIONS:
         chain.append(e)

@@ -1,8 +1,8 @@
-"""Recurrences: scans along one axis, what feeds them, and what reads their values at the same step.
+"""Scans along one axis, with the maps that feed them and maps that read their values at the same step.
 
-Cumulative sums, exponential averages, gated linear recurrences, the selective scan of state space models. The maps that
-feed the scans are inlined into them, the maps that read them into the result, so that one walk along the axis computes
-everything with the state of a few elements.
+Cumulative sums, exponential averages, gated linear recurrences, the selective scan of state space models. Maps that
+feed the scans are inlined into them, and maps that read them into the result. So one pass along the axis computes all,
+with a state of a few elements.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from tilewright.kernels.families.parts import Part, recompute, simple_operator, 
 from tilewright.kernels.families.sides import need, needed, recogniser
 
 MAX_RECOMPUTE = 256
-"""How many times over a map may be computed by inlining it: what is the same along an axis is computed once there."""
+"""Largest factor by which inlining may multiply evaluations of a map; values constant along an axis are hoisted."""
 
 
 @dataclass(frozen=True, eq=False)
 class Scan:
-    """One scan: ``body`` is its element, in which vars named after earlier scans are their values at the same point.
+    """One scan: ``body`` is its element; vars named after earlier scans are their values at the current point.
 
-    ``value`` is its own, of the state ``l0, l1, ...``. ``wide``: a float32 sum for a float32 result. Its
-    rounding errors add up in all later values, so its state has a second component that holds what the first one lost.
+    ``value`` is the scan's value, a function of the state ``l0, l1, ...``. ``wide``: a float32 sum for a float32
+    result. Its rounding errors add up in all later values, so its state has a second component: the rounding error of
+    the first.
     """
 
     name: str
@@ -56,11 +57,12 @@ class Scan:
 
 @dataclass(frozen=True, eq=False)
 class Recurrence(Flat, Reducing):
-    """A program in normal form, with ``tensors`` that are flat.
+    """A program in normal form, with flat ``tensors``.
 
-    ``before`` and ``after``: the result's axes around ``sequence``, the one that all scans walk; ``reduced``: the axis
-    along which the result reduces ``body``, none or one. Where it reduces along the sequence, ``over_time`` holds.
-    ``value`` is the result's element, of the reduction's ``l0, l1, ...``, or of the scans' values; ``where`` its place.
+    ``before`` and ``after``: the result's axes outside and inside ``sequence``, the axis of all scans. ``reduced``: the
+    axis along which the result reduces ``body`` (at most one). If it reduces along the sequence, ``over_time`` holds.
+    ``value`` is the result's element, a function of the reduction's ``l0, l1, ...`` or of the scans' values; ``where``
+    is its position.
     """
 
     before: Axes
@@ -79,18 +81,18 @@ class Recurrence(Flat, Reducing):
 
     @cached_property
     def extents(self) -> dict[str, int]:
-        """Of every axis, by name."""
+        """Extent of every axis, by name."""
         return dict((*self.before, self.sequence, *self.after, *self.reduced))
 
     @property
     def expressions(self) -> tuple[Expr, ...]:
-        """All that is evaluated at a point."""
+        """All expressions that are evaluated at a point."""
         return (*(e for s in self.scans for e in s.body), *self.body, *(() if self.body else (self.value,)))
 
 
 @recogniser
 def recurrence(program: Program) -> Recurrence:
-    """The normal form of a program, or ``None`` where it is none; the same object each time."""
+    """The normal form of a program, or ``None`` if it has none; cached."""
     need(not program.results and not program.recurrent and any(s.scan is not None for s in program.stages))
     sizes: dict[str, int] = {}
     for s in program.stages:
@@ -127,7 +129,7 @@ def _flat(
     program: Program, scans: Sequence[Part], body: tuple[Expr, ...], monoid: Monoid | None, value: Expr, out: Expr,
     reduced: tuple[str, ...],
 ) -> Recurrence:  # fmt: skip
-    """With reads of flat tensors, and axes that all of them walk as one merged."""
+    """Builds the normal form: reads of flat tensors, and adjacent axes fused."""
     sequence, extents = str(scans[0].scanned), scans[0].ranges
     names = frozenset(p.target for p in scans)
     kept = [a for a in scans[0].axes if a not in reduced]
@@ -149,7 +151,7 @@ def _flat(
         for p in scans if p.monoid is not None
     )  # fmt: skip
     body = tuple(next(each) for _ in body)
-    # An axis that is reduced and has one element is the value of that.
+    # Refuses a reduction whose axis has one element, because such an axis is dropped.
     need(monoid is None or bool(over) or sequence in reduced)
     tensors = flat_tensors((*program.inputs, program.output))
     value, place = next(each), linear(next(each).args[0])
@@ -161,9 +163,9 @@ def _wide(m: Monoid, output: Tensor) -> bool:
 
 
 def _places(last: Part, scans: frozenset[str], first: Part) -> dict[str, str]:
-    """Names of the scans' axes along which the result's walk, where every read of a scan agrees on them.
+    """By the result's axis, the scans' axis along which it reads, if all reads of scans agree.
 
-    Axes of one element are left out. Raises ``NoMatch`` where reads do not agree.
+    Axes of one element are left out. Raises ``NoMatch`` if reads do not agree.
     """
     found: dict[str, str] | None = None
     for e in last.expressions:
@@ -181,7 +183,7 @@ def _places(last: Part, scans: frozenset[str], first: Part) -> dict[str, str]:
 
 
 def _values(e: Expr, scans: frozenset[str]) -> Expr:
-    """Scans' values at this point as vars."""
+    """The expression with reads of scans replaced by vars."""
     return e.map(lambda n: Expr("var", n.dtype, (), n.value) if n.op == "load" and n.value in scans else None)
 
 
@@ -191,9 +193,9 @@ def _lefts(e: Expr) -> set[int]:
 
 # --------------------------------------------------------------------------- recurrent layers
 
-# One recurrence whose products are of rows of weight matrices (RNN, GRU, LSTM). Mixes of one value are a *pass*: one
-# product of that value with the weights of several gates. Most layers have one pass a step; where a gate is applied to
-# the state before it is multiplied, there are two.
+# One recurrence whose products multiply rows of the state by weight matrices (RNN, GRU, LSTM). Mixes of one value form
+# a *pass*: one product of that value with the weights of several gates. Most layers have one pass a step. A layer that
+# applies a gate to the state before the product has two.
 
 
 REALS = ("float32", "float64")
@@ -201,7 +203,7 @@ REALS = ("float32", "float64")
 
 @dataclass(frozen=True)
 class Weight:
-    """Weights of a mix: the element for a feature and a term lies at ``where`` (of ``i3`` and ``r0``) of a tensor."""
+    """Weights of a mix: the position, in a tensor, of the element for feature ``i3`` and term ``r0``."""
 
     tensor: str
     where: Linear
@@ -209,21 +211,22 @@ class Weight:
 
 @dataclass(frozen=True, eq=False)
 class Pass:
-    """A product of ``value`` with the weights of ``mixes``, by the mix's number."""
+    """A product of ``value`` with the weights of ``mixes``, by mix number."""
 
     value: Expr
     mixes: dict[int, Weight]
 
     @property
     def component(self) -> int | None:
-        """The component of the state that is multiplied as it is; ``None`` for a value computed of it."""
+        """The state component that is multiplied unchanged; ``None`` for a computed value."""
         plain = self.value.op == "var" and str(self.value.value).startswith("l")
         return int(str(self.value.value)[1:]) if plain else None
 
 
 @dataclass(frozen=True, eq=False)
 class Recurrent:
-    """A recurrent layer. ``after``: the next state, elements in their place: in the state's vars and the mixes'."""
+    """A recurrent layer. ``after``: the next state as a function of the state's vars, the mixes' vars and the
+    elements."""
 
     program: Program
     passes: tuple[Pass, ...]
@@ -251,7 +254,8 @@ class Recurrent:
 
     @cached_property
     def packed(self) -> str | None:
-        """The constant input that holds all weights and nothing else: kernels read it rearranged."""
+        """The constant input that holds all weights and nothing else, which kernels prepack; ``None`` if there is
+        none."""
         names = {w.tensor for p in self.passes for w in p.mixes.values()}
         others = {str(x.value) for e in (*self.stage.body, *self.step.start) for x in e.loads()}
         if len(names) != 1 or names & others:
@@ -262,7 +266,7 @@ class Recurrent:
 
 @recogniser
 def recurrent(program: Program) -> Recurrent:
-    """The layer that a program is, or ``None``; the same object each time."""
+    """The recurrent layer of a program, or ``None``; cached."""
     need(program.recurrent and len(program.stages) == 1 and not program.results)
     stage = program.stages[0]
     types = {n.dtype for e in stage.reading for n in e.walk() if n.dtype != "index"} | {t.dtype for t in program.inputs}
@@ -287,7 +291,7 @@ def _passes(program: Program, stage: Stage) -> tuple[Pass, ...]:
         made.mixes[n] = Weight(tensor.name, where)
     passes = tuple(found.values())
     known: set[str] = set()
-    for p in passes:  # each value is of mixes of earlier passes
+    for p in passes:  # each value depends only on mixes of earlier passes
         need({str(v.value) for v in p.value.walk() if v.op == "var" and str(v.value).startswith("m")} <= known)
         known |= {f"m{n}" for n in p.mixes}
     return passes

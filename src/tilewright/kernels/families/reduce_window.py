@@ -1,7 +1,7 @@
-"""Windowed reductions: each output reduces what lies near it in a tensor, with maps before and after.
+"""Windowed reductions: each output reduces a neighbourhood in a tensor, with maps before and after.
 
-Depthwise convolution, pooling, stencils. A *window* is a pair of an output axis and a reduce axis that move one index
-of a read together, by ``stride`` and ``dilation``: outputs that are neighbours along it share what they read.
+Depthwise convolution, pooling, stencils. A *window* is a pair of an output axis and a reduce axis that together move
+one index of a read, by ``stride`` and ``dilation``. Neighbouring outputs along the window share reads.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from tilewright.kernels.families.parts import Part, split
 from tilewright.kernels.families.sides import need, needed, recogniser
 
 MOST_TAPS = 4096
-"""Elements of a window."""
+"""Largest number of elements in a window."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """Output axis ``axis`` and reduce axis ``tap``: they read at ``stride * axis + dilation * tap``."""
+    """Output axis ``axis`` and reduce axis ``tap``, which read at ``stride * axis + dilation * tap``."""
 
     axis: str
     tap: str
@@ -32,7 +32,7 @@ class Window:
 
 @dataclass(frozen=True, eq=False)
 class ReduceWindow:
-    """A matched program: one part, whose every reduce axis of more than one element is the tap of a window."""
+    """A matched program: one part, in which every reduce axis of more than one element is the tap of a window."""
 
     program: Program
     part: Part
@@ -40,14 +40,14 @@ class ReduceWindow:
 
     @property
     def walked(self) -> tuple[Window, ...]:
-        """Windows that more than one output lies along; all of them where none does."""
+        """Windows with more than one output along them; all windows if there is none."""
         ranges = self.part.ranges
         return tuple(w for w in self.windows if ranges[w.axis] > 1) or self.windows
 
 
 @recogniser
 def reduce_window(program: Program) -> ReduceWindow:
-    """The windowed reduction that a program is, or ``None``; the same object each time."""
+    """The windowed reduction of a program, or ``None``; cached."""
     reductions = [s.name for s in program.stages if s.monoid is not None]
     need(program.plain and len(reductions) == 1)
     maps = frozenset(s.name for s in program.stages[:-1] if s.monoid is None)
@@ -61,9 +61,9 @@ def reduce_window(program: Program) -> ReduceWindow:
 
 
 def _windows(part: Part) -> list[Window]:
-    """Windows of reads that every output axis moves; empty without such a read.
+    """Windows of reads that depend on every output axis; empty if no read does.
 
-    The axis of a window may have one element: a window as large as what it moves over.
+    The output axis of a window may have one element: the window is then as large as the tensor.
     """
     ranges = part.ranges
     wide = {a for a in part.axes if ranges[a] > 1}
@@ -88,7 +88,7 @@ def _windows(part: Part) -> list[Window]:
 
 
 def together(e: Expr, w: Window) -> bool:
-    """Whether an expression sees a window's two axes in ``stride * axis + dilation * tap`` only."""
+    """Whether an expression depends on a window's two axes only through ``stride * axis + dilation * tap``."""
     if e.dtype == INDEX:
         where = linearise(e)
         if where.step(w.axis) is None or where.step(w.tap) is None:
@@ -99,14 +99,14 @@ def together(e: Expr, w: Window) -> bool:
 
 
 def shared(e: Expr, w: Window) -> list[Expr]:
-    """The largest subexpressions that outputs along a window share: they read memory, and see the axes together."""
+    """The largest subexpressions that outputs along a window share: they read memory, and :func:`together` holds."""
     if together(e, w):
         return [e] if w.axis in e.axes() and e.loads() and e.dtype != INDEX else []
     return [x for a in e.args if a.dtype != INDEX for x in shared(a, w)]
 
 
 def at_offset(e: Expr, w: Window, offset: int) -> Expr:
-    """A shared expression where ``stride * axis + dilation * tap`` is ``offset`` more than ``stride * axis``."""
+    """A shared expression at ``stride * axis + offset`` in place of ``stride * axis + dilation * tap``."""
     if e.dtype == INDEX and e.op != "load":
         where = linearise(e)
         if not where.of(w.axis):
@@ -119,5 +119,5 @@ def at_offset(e: Expr, w: Window, offset: int) -> Expr:
 
 
 def _moves(e: Expr, w: Window) -> bool:
-    """Whether some value of a body is shared along a window."""
+    """Whether outputs share a value of a body along a window, or the body does not depend on the window's axis."""
     return bool(shared(e, w)) or w.axis not in e.axes()

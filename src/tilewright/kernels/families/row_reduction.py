@@ -1,9 +1,9 @@
-"""Row reductions: reductions over the columns of the same rows, and maps before, between and after.
+"""Row reductions: reductions over the columns of common rows, and maps before, between and after.
 
-A stage is a *scalar* (one value a row), a *reduction* of a row, or a map over its *elements*; stages read each other
-at their own position only. Rows share no data: every reduction stands on a read that meets each element at most once,
-so products are none, nor are windows that overlap. Windows that do not overlap are rows, and so is a whole image.
-Where rows and columns lie in memory is free, and the output's axes may be in another order.
+A stage is a *scalar* (one value a row), a *reduction* of a row, or a map over a row's *elements*. Stages read each
+other at their own position only. Rows share no data: every reduction depends on a read that meets each element at most
+once. So products do not match, nor do overlapping windows. Windows that do not overlap are rows, and so is a whole
+image. Rows and columns may lie anywhere in memory, and the output's axes may have another order.
 """
 
 from __future__ import annotations
@@ -37,15 +37,16 @@ class RowStage(Reducing):
 
     @cached_property
     def reads(self) -> frozenset[str]:
-        """Names of the stages that it reads."""
+        """Names of the stages that this stage reads."""
         return frozenset(str(x.value) for e in self.body for x in e.walk() if x.op == "var")
 
 
 @dataclass(frozen=True, eq=False)
 class RowReduction(Flat):
-    """A program in normal form. ``rows`` and ``columns`` are as few as reads allow; the last stage is the result.
+    """A program in normal form.
 
-    ``tensors`` are flat; ``where`` is the result's position in the output.
+    ``rows`` and ``columns`` are fused as far as reads allow; the last stage is the result. ``tensors`` are flat;
+    ``where`` is the result's position in the output.
     """
 
     rows: Axes
@@ -55,12 +56,12 @@ class RowReduction(Flat):
 
     @property
     def height(self) -> int:
-        """Rows."""
+        """Number of rows."""
         return math.prod(n for _, n in self.rows)
 
     @property
     def width(self) -> int:
-        """Columns."""
+        """Number of columns."""
         return math.prod(n for _, n in self.columns)
 
     @cached_property
@@ -86,7 +87,7 @@ class RowReduction(Flat):
 
     @cached_property
     def level(self) -> dict[str, int]:
-        """How many passes over a row come before a stage's value: those of the reductions that it stands on.
+        """Number of passes over a row before a stage's value: one for each level of reductions on which it depends.
 
         A reduction is computed in the pass of that number, and known after it.
         """
@@ -98,14 +99,14 @@ class RowReduction(Flat):
 
     @cached_property
     def passes(self) -> int:
-        """Passes over a row: one for every level of reductions, and one that writes a row."""
+        """Number of passes over a row: one for every level of reductions, and one that writes a row."""
         last = max(self.level[s.name] for s in self.stages if s.kind == REDUCTION)
         return max(last, self.level[self.result.name] if self.result.kind == ELEMENT else 0) + 1
 
 
 @lru_cache(maxsize=256)
 def row_reduction(program: Program) -> RowReduction | None:
-    """The normal form of a program, or ``None`` where it is none; the same object each time."""
+    """The normal form of a program, or ``None`` if it has none; cached."""
     if program.results or any(s.scan is not None for s in program.stages):
         return None
     forms = (program if plain else squeezed(program) for plain in (True, False))
@@ -131,12 +132,12 @@ def _recognise(program: Program) -> RowReduction:
 
 
 def _stages(program: Program, first: Stage) -> tuple[list[RowStage], tuple[str, ...]]:
-    """Every stage in the first reduction's axes, and the output's axes. Raises ``NoMatch`` where one does not fit."""
+    """Every stage in the first reduction's axes, and the output's axes. Raises ``NoMatch`` if a stage does not fit."""
     shapes: tuple[Mapping[str, int], ...] = (dict(zip(first.axes, first.extents, strict=True)), first.ranges)
     single = frozenset(a for a, n in zip(first.axes, first.extents, strict=True) if n == 1)
-    if len(single) == len(first.axes):  # a single row: its elements may have the columns' axes alone
+    if len(single) == len(first.axes):  # a single row: elements may have only the columns' axes
         shapes = (*shapes, dict(zip(first.reduce_axes, first.reduce, strict=True)))
-    places: dict[str, tuple[str, ...]] = {}  # of every stage: its own axes under the common names
+    places: dict[str, tuple[str, ...]] = {}  # the axes of every stage, under the common names
     found: list[RowStage] = []
     for s in program.stages:
         need(s.monoid is None or (s.extents, s.reduce) == (first.extents, first.reduce))
@@ -153,9 +154,9 @@ def _stages(program: Program, first: Stage) -> tuple[list[RowStage], tuple[str, 
 def _places(
     s: Stage, program: Program, places: Mapping[str, tuple[str, ...]], shapes: tuple[Mapping[str, int], ...]
 ) -> tuple[str, ...]:
-    """The common names of a map's axes: as reductions read it, else by what it reads of earlier stages and its shape.
+    """Common names of a map's axes, from a reduction that reads it; else from its reads of stages and its shape.
 
-    Any names that fit will do: every read of a stage is checked against them. Raises ``NoMatch`` where none fit.
+    Any fitting names are valid: every read of a stage is checked against them. Raises ``NoMatch`` if none fit.
     """
     for reduction in (t for t in program.stages if t.monoid is not None):
         for x in reduction.loads():
@@ -185,9 +186,9 @@ def _places(
 def _renamed(
     e: Expr, rename: Mapping[str, Expr], places: Mapping[str, tuple[str, ...]], own: str, single: frozenset[str]
 ) -> Expr:
-    """A body in the common axes, with reads of stages as vars. Raises ``NoMatch`` where one is not read in place.
+    """A body in the common axes, with reads of stages as vars. Raises ``NoMatch`` if a stage is not read in place.
 
-    ``single``: axes of one point, whose position may stand as the number 0.
+    ``single``: axes of one point, whose index may be the constant 0.
     """
 
     def in_place(index: Expr, name: str) -> bool:
@@ -209,7 +210,7 @@ def _renamed(
 
 
 def _apart(stages: Iterable[RowStage], rows: Axes, columns: Axes) -> bool:
-    """Whether every reduction stands on a read that meets each element at most once."""
+    """Whether every reduction depends on a read that meets each element at most once."""
     stands: set[str] = set()
     for s in stages:
         reads = [x for e in s.body for x in e.loads()]
@@ -222,7 +223,7 @@ def _apart(stages: Iterable[RowStage], rows: Axes, columns: Axes) -> bool:
 
 
 def _once(read: Expr, rows: Axes, columns: Axes, chosen: bool) -> bool:
-    """Whether no element is read by two points; of rows that an index tensor chooses (where they may be), in a row."""
+    """Whether no two points read one element; ``chosen``: for rows that an index tensor chooses, within a row only."""
     where, axes = linear(read.args[0]), (*rows, *columns)
     steps = [where.step(a) for a, _ in axes]
     if None not in steps:
@@ -233,7 +234,7 @@ def _once(read: Expr, rows: Axes, columns: Axes, chosen: bool) -> bool:
 
 
 def _partly(read: Expr, rows: Axes, columns: Axes) -> bool:
-    """Whether a read of columns is shared by some rows and not by others, as in a contraction."""
+    """Whether a read of columns is shared by some row axes but not by all, as in a contraction."""
     mine = read.axes()
     moved = {a in mine for a, _ in rows}
     return len(moved) == 2 and any(a in mine for a, _ in columns)

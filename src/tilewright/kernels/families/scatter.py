@@ -1,7 +1,7 @@
 """Scatters: a reduction over sources, each of which lands at the one element that its indices choose.
 
-The language states them densely: at every element, the sources whose indices name it, and the neutral value of the
-others. Here the sources are what is walked.
+The language states scatters densely: every element combines the sources whose indices name it, and the neutral value
+for all others. The normal form iterates over sources instead.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tilewright.kernels.families.sides import need, needed, recogniser
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """An axis of the result that sources choose: ``index`` is where, ``extent`` beyond which they are dropped."""
+    """An axis of the result along which ``index`` places sources; indices from ``extent`` on are dropped."""
 
     name: str
     extent: int
@@ -28,12 +28,12 @@ class Chosen:
 
 @dataclass(frozen=True, eq=False)
 class Scatter(Flat):
-    """A program in normal form, with ``tensors`` that are flat.
+    """A program in normal form, with flat ``tensors``.
 
-    ``outer``: axes of the result that are not chosen; for each of their points all ``sources`` (at least one axis) are
-    walked. ``row``: the last axis of the result, none or one, where sources hold all of it. ``element``: what lands at
-    ``place``, a sum over the result's axes. ``value``: the result, of what was accumulated (``l0``), over the axes
-    ``after``, at ``where``.
+    ``outer``: axes of the result that are not chosen; each of their points has all ``sources`` (at least one axis).
+    ``row``: the last axis of the result (at most one) if sources span all of it. ``element``: value of a source, which
+    lands at ``place``, a sum over the result's axes. ``value``: the result as a function of the accumulated value
+    (``l0``), over the axes ``after``, at ``where``.
     """
 
     chosen: tuple[Chosen, ...]
@@ -49,23 +49,23 @@ class Scatter(Flat):
 
     @property
     def extents(self) -> dict[str, int]:
-        """Of the axes that are walked, by name."""
+        """Extents of the loop axes, by name."""
         return dict((*self.outer, *self.sources, *self.row))
 
     @property
     def count(self) -> int:
-        """How many sources there are at a point of the outer axes."""
+        """Number of sources at a point of the outer axes."""
         return prod(n for _, n in self.sources)
 
     @property
     def direct(self) -> bool:
-        """Whether what is accumulated is the result."""
+        """Whether the accumulated value is the result."""
         return self.value.op == "var" and self.value.dtype == self.output.dtype
 
 
 @recogniser
 def scatter(program: Program) -> Scatter:
-    """The normal form of a program, or ``None`` where it is none; the same object each time."""
+    """The normal form of a program, or ``None`` if it has none; cached."""
     reductions = [s for s in program.stages if s.monoid is not None]
     need(not program.results and len(reductions) == 1 and reductions[0].scan is None)
     maps = [s for s in program.stages[:-1] if s.monoid is None]
@@ -79,7 +79,7 @@ def scatter(program: Program) -> Scatter:
     element = part.body[0].args[1]
     fixed = frozenset(a for e in found.values() for a in e.axes())
     need(not element.axes() & found.keys() and any(e.loads() for e in found.values()))
-    # Where what was accumulated says where to read, that is a kernel of its own.
+    # If the accumulated value determines a read's index, a separate kernel must compute that read.
     need(not any(n.op == "var" for x in part.value.loads() for i in x.args for n in i.walk()))
     ranges = part.ranges
     kept = [a for a in part.axes if a not in found]

@@ -1,4 +1,4 @@
-"""Splitting a reduction's body: one value for each of two sides, and a function of the two."""
+"""Split of a reduction's body into the values of two operands, and a function of the two."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ M = TypeVar("M")
 
 
 class NoMatch(Exception):
-    """The program is not of the class that is looked for."""
+    """The program is not in the family."""
 
 
 def need(condition: bool) -> None:
-    """Raise :class:`NoMatch` where a condition does not hold."""
+    """Raises :class:`NoMatch` if a condition does not hold."""
     if not condition:
         raise NoMatch
 
 
 def needed(found: F | None) -> F:
-    """What was found. Raises :class:`NoMatch` where that is nothing."""
+    """Returns ``found``. Raises :class:`NoMatch` if it is ``None``."""
     if found is None:
         raise NoMatch
     return found
 
 
 def matches(forms: Iterable[F], recognise: Callable[[F], M]) -> Iterator[M]:
-    """What ``forms`` are recognised as, in order, without those for which ``recognise`` raises :class:`NoMatch`."""
+    """Yields ``recognise(form)`` for each form, in order, skipping forms for which it raises :class:`NoMatch`."""
     for form in forms:
         try:
             found = recognise(form)
@@ -43,7 +43,7 @@ def matches(forms: Iterable[F], recognise: Callable[[F], M]) -> Iterator[M]:
 
 
 def recogniser(recognise: Callable[[F], M]) -> Callable[[F], M | None]:
-    """The function that gives ``None`` where ``recognise`` raises :class:`NoMatch`, and the same object each time."""
+    """A cached version of ``recognise`` that returns ``None`` where that raises :class:`NoMatch`."""
 
     @lru_cache(maxsize=256)
     @wraps(recognise)
@@ -55,7 +55,7 @@ def recogniser(recognise: Callable[[F], M]) -> Callable[[F], M | None]:
 
 @dataclass
 class _Sides:
-    """Splits a body into one value a side and a function of the two."""
+    """Splits a body into one value for each operand and a function of the two."""
 
     a_axes: frozenset[str]
     b_axes: frozenset[str]
@@ -87,7 +87,7 @@ class _Sides:
         return Expr("var", value.dtype, (), name)
 
     def _product(self, e: Expr) -> Expr:
-        """A product whose factors interleave (x * scale * w) is regrouped by side."""
+        """Regroups a product whose factors interleave (x * scale * w) by operand."""
         saved = self.a, self.b
         try:
             return Expr("mul", e.dtype, tuple(self.body(x) for x in e.args))
@@ -108,10 +108,10 @@ class _Sides:
 
 
 def split(body: Expr, mark: str, outputs: frozenset[str]) -> tuple[Expr, Expr, Expr]:
-    """The two sides of a body, and the body as a function of the vars ``a`` and ``b`` that stand for them.
+    """The two operands of a body, and the body as a function of the vars ``a`` and ``b`` that stand for them.
 
-    Side B is what reads the output axis ``mark``. Regrouped factors without a read make no side. Raises ``NoMatch`` for
-    a body that does not fall into two sides.
+    Operand B reads the output axis ``mark``. A regrouped operand must contain a read. Raises ``NoMatch`` for a body
+    that does not split into two operands.
     """
     a_axes, b_axes = frozenset[str](), frozenset[str]()
     for read in body.loads():
@@ -120,7 +120,7 @@ def split(body: Expr, mark: str, outputs: frozenset[str]) -> tuple[Expr, Expr, E
             b_axes |= axes
         else:
             a_axes |= axes
-    # What chooses among the reads of one side is on that side, too.
+    # A condition that chooses among reads of one operand belongs to that operand, too.
     for x in body.walk():
         if x.op == "select" and not x.args[0].loads():
             axes = x.args[0].axes() & outputs
@@ -136,13 +136,14 @@ def split(body: Expr, mark: str, outputs: frozenset[str]) -> tuple[Expr, Expr, E
 
 # --------------------------------------------------------------------------- limits
 
-# Values that are zero from a number on along an axis, as those of a cache beyond the length of its sequence.
+# Values that are zero beyond a valid length along an axis, such as a cache beyond its sequence's length.
 
 
 def limited(e: Expr, along: str) -> tuple[Expr, Expr | None]:
-    """A value without the condition that makes it zero from a number on along an axis, and that number.
+    """A value without the condition that makes it zero from a valid length on, and that length.
 
-    The number does not depend on the axis; ``None`` where there is no such condition, and the value is as it was.
+    The length does not depend on the axis ``along``. Without such a condition, returns the value unchanged and
+    ``None``.
     """
     if e.op != "select" or e.args[0].op not in ("lt", "le", "gt", "ge"):
         return e, None
@@ -150,7 +151,7 @@ def limited(e: Expr, along: str) -> tuple[Expr, Expr | None]:
     if other.op != "const" or other.value != 0 or not condition.args[0].dtype == condition.args[1].dtype == INDEX:
         return e, None
     left, right = condition.args if condition.op in ("lt", "le") else condition.args[::-1]
-    beyond = linearise(right - left)  # more than 0, or at least 0, for what is left
+    beyond = linearise(right - left)  # above 0, or at least 0, at valid positions
     if beyond.step(along) != -1:
         return e, None
     return value, beyond.without(along).plus(1 if condition.op in ("le", "ge") else 0).expr()

@@ -1,8 +1,8 @@
 """Convolutions that Winograd's minimal filtering computes: a 3x3 window of stride 1, all channels with all features.
 
-Of the contractions they are those whose one side is a window of an image, ``image[.., y + r - p, x + s - p, .., c]``,
-zero beyond its edges, and whose other side is a plain read at ``r``, ``s``, ``c`` and a feature (an output channel).
-The axes may lie in any order in each tensor.
+They are contractions with two specific operands. One operand is a window of an image,
+``image[.., y + r - p, x + s - p, .., c]``, zero beyond its edges. The other is a plain read at ``r``, ``s``, ``c`` and
+a feature (an output channel). Axes may have any order in each tensor.
 """
 
 from __future__ import annotations
@@ -21,19 +21,20 @@ TAPS = 3
 
 @dataclass(frozen=True)
 class Along:
-    """A spatial axis: its output axis, its reduce axis, its number in the image, and where output 0 begins there."""
+    """A spatial axis: its output axis, its reduce axis, its dimension in the image, and the image position of output
+    0."""
 
     axis: str
     tap: str
     dim: int
     start: int
     size: int  # outputs
-    length: int  # of the image
+    length: int  # image elements along the axis
 
 
 @dataclass(frozen=True, eq=False)
 class Convolution:
-    """A matched contraction. ``item``: the batch axis, empty where there is one item."""
+    """A matched contraction. ``item``: the batch axis, empty for a single image."""
 
     form: Contraction
     image: Window
@@ -46,27 +47,27 @@ class Convolution:
 
     @cached_property
     def items(self) -> int:
-        """Images in the batch."""
+        """Number of images in the batch."""
         return self.form.stage.ranges[self.item] if self.item else 1
 
     @cached_property
     def channels(self) -> int:
-        """Input channels."""
+        """Number of input channels."""
         return self.form.stage.ranges[self.channel]
 
     @cached_property
     def features(self) -> int:
-        """Output channels."""
+        """Number of output channels."""
         return self.form.stage.ranges[self.feature]
 
 
 def convolution(program: Program) -> Convolution | None:
-    """The convolution that a program is, or ``None``."""
+    """The convolution of a program, or ``None``."""
     return next((f for c in contractions(program) if (f := recognise(c)) is not None), None)
 
 
 def recognise(c: Contraction) -> Convolution | None:
-    """The convolution that a contraction is, or ``None``."""
+    """The convolution of a contraction, or ``None``."""
     if not c.is_product or c.stage.scan is not None:
         return None
     forms = IndexForms()

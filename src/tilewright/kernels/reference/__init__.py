@@ -1,9 +1,9 @@
-"""The meaning of a program: a float64 interpreter on NumPy arrays.
+"""The reference semantics of programs: a float64 interpreter on NumPy arrays.
 
-It shares nothing with the code generator. Real arithmetic is done in float64 whatever the dtypes
-say (inputs of low precision are read as their exact values; what rounds are casts, once each), whole
-numbers in int64. Any block of the output can be had within a memory budget: earlier stages are
-computed only where that block reads them, and every stage in chunks of its axes.
+It shares no code with the code generator. Real arithmetic is done in float64 for all dtypes: low-precision inputs are
+read exactly, and only casts round, once each. Integer arithmetic is done in int64. Any block of the output can be
+computed within a memory budget: earlier stages are computed only where that block reads them, and every stage in chunks
+of its axes.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _LEAST_MEMORY = 1 << 14
 
 
 def evaluate(program: Program, inputs: Sequence[Array], memory: int = DEFAULT_MEMORY) -> Array:
-    """The program's result: float64, or int64 or bool for whole and logical results.
+    """The program's result: float64, or int64 or bool for integer and logical results.
 
-    ``inputs``: arrays in call order, of the program's shapes; dtypes of ``expr.BITS`` as bit patterns.
-    ``memory``: bytes to use beyond inputs and result, about. Raises ``UsageError`` for inputs of
-    other shapes and ``IndexError`` for a read outside of a tensor.
+    ``inputs``: arrays in call order, of the program's shapes; dtypes of ``expr.BITS`` as bit patterns. ``memory``:
+    approximate budget in bytes beyond inputs and result. Raises ``UsageError`` for inputs of other shapes and
+    ``IndexError`` for a read outside a tensor.
     """
     return evaluate_block(program, inputs, tuple(slice(None) for _ in program.output.shape), memory)
 
@@ -41,10 +41,10 @@ def evaluate(program: Program, inputs: Sequence[Array], memory: int = DEFAULT_ME
 def evaluate_block(
     program: Program, inputs: Sequence[Array], block: tuple[slice, ...], memory: int = DEFAULT_MEMORY
 ) -> Array:
-    """The part ``block`` of the result, one slice (of step 1) an axis."""
+    """The block ``block`` of the result, one slice (of step 1) an axis."""
     box = _box(program, block)
     points = math.prod(hi - lo for lo, hi in box)
-    # Small inputs of large blocks are converted once; others as they are read.
+    # Small inputs of large blocks are converted once; other inputs as they are read.
     eager = 8 * sum(t.size for t in program.inputs) <= memory // 4 and 8 * points >= program.output.size
     sources = _sources(program.inputs, inputs, eager)
     memory = max(memory, _LEAST_MEMORY)
@@ -53,8 +53,8 @@ def evaluate_block(
 
 
 def evaluated_points(program: Program, block: tuple[slice, ...]) -> int:
-    """Elements of all stages that the block ``block`` of the result is computed from, terms of reductions each counted:
-    a measure of what :func:`evaluate_block` costs."""
+    """Estimated cost of :func:`evaluate_block`: elements of all stages that the block needs, each term of reductions
+    counted."""
     needs = _needs(program, _box(program, block))
     reduced = {s.name: math.prod(s.reduce) for s in program.stages}
     return sum(reduced[name] * math.prod(hi - lo for lo, hi in box) for name, box in needs.items())
@@ -73,9 +73,9 @@ def _box(program: Program, block: tuple[slice, ...]) -> Box:
 
 
 def index_bounds(program: Program) -> dict[str, int]:
-    """For each whole-number input that serves as a gather index: its values run over ``[0, bound)``.
+    """By whole-number input that serves as a gather index: the bound below which its values need no clamping.
 
-    Within these bounds no index is clamped; inputs that are no index are left out.
+    Values are to be drawn from ``[0, bound)``. Inputs that are no index are left out.
     """
     inputs = {t.name for t in program.inputs}
     out: dict[str, int] = {}
@@ -152,7 +152,7 @@ def _block(program: Program, inputs: Mapping[str, Source], box: Box, memory: int
 
 
 def _affordable(program: Program, box: Box, budget: int) -> list[Box]:
-    """The box cut into parts, each of whose earlier stages fit the budget."""
+    """The box cut into parts whose earlier stages fit the budget."""
     if len(program.stages) == 1:
         return [box]
     todo, done = [box], list[Box]()
@@ -163,9 +163,9 @@ def _affordable(program: Program, box: Box, budget: int) -> list[Box]:
             continue
         halves = [_halves(part, d) for d, (low, high) in enumerate(part) if high - low > 1]
         if not halves:
-            done.append(part)  # one element: nothing left to cut
+            done.append(part)  # one element: it cannot be cut further
             continue
-        costs = [_bytes(program, second) for _, second in halves]  # a scan's second half holds the first
+        costs = [_bytes(program, second) for _, second in halves]  # the second half of a scan needs the first half
         todo.extend(halves[costs.index(min(costs))])
     return done
 
@@ -186,16 +186,16 @@ def _bytes(program: Program, box: Box) -> int:
 
 
 def _needs(program: Program, box: Box) -> dict[str, Box]:
-    """For each stage that the block depends on, the box of its elements that are read."""
+    """By stage on which the block depends: the box of its elements that are read."""
     needs = {program.stages[-1].name: box}
     for stage in reversed(program.stages):
         here = needs.get(stage.name)
         if here is None:
             continue
         ranges = {a: (lo, hi - 1) for a, (lo, hi) in zip(stage.axes, here, strict=True)}
-        if stage.step is not None:  # every feature of every position goes into it, of the box's rows alone
+        if stage.step is not None:  # needs every feature at every position, but only of the box's rows
             ranges |= {a: (0, stage.ranges[a] - 1) for a in ("i0", "i1", "i3")}
-        elif stage.scan is not None:  # everything before the box goes into it
+        elif stage.scan is not None:  # needs all positions before the box's end
             ranges[stage.axes[stage.scan]] = (0, here[stage.scan][1] - 1)
         ranges |= {a: (0, n - 1) for a, n in zip(stage.reduce_axes, stage.reduce, strict=True)}
         bounds = Bounds(ranges)
@@ -249,5 +249,5 @@ def _stage(
 
 
 def result_dtype(dtype: str) -> type[np.generic]:
-    """What the interpreter computes a dtype in."""
+    """NumPy type in which the interpreter computes a dtype."""
     return np.bool_ if dtype == "bool" else np.int64 if dtype in (*INTEGERS, INDEX) else np.float64

@@ -1,4 +1,4 @@
-"""Evaluates a stage's expressions on boxes of its axes, as arrays that broadcast against each other."""
+"""Evaluation of a stage's expressions on boxes of its axes, as arrays that broadcast against each other."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CHUNK = 1 << 18  # points at a time: operands stay in cache
 class Source:
     """A tensor, or the part of a stage's result that starts at ``origin``.
 
-    ``bits``: the dtype whose bit patterns the elements are, if they are.
+    ``bits``: dtype of which the elements are bit patterns; empty for plain values.
     """
 
     array: Array
@@ -33,7 +33,7 @@ class Source:
     bits: str = ""
 
     def convert(self, values: Array) -> Array:
-        """Elements in the dtype that the interpreter computes in."""
+        """Elements in the dtype in which the interpreter computes."""
         if self.bits:
             return decode(values, self.bits).astype(np.float64)
         kind = values.dtype.kind
@@ -43,7 +43,7 @@ class Source:
 
 
 def _divided(divide: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
-    """A division of whole numbers that gives 0 where the divisor is 0."""
+    """An integer division that returns 0 where the divisor is 0."""
     return lambda a, b: np.where(b == 0, 0, divide(a, np.where(b == 0, 1, b)))
 
 
@@ -56,8 +56,10 @@ _FUNCTIONS: dict[str, Any] = {
 
 
 def convert(value: Array, dtype: str, source: str) -> Array:
-    """A cast: to a real that holds fewer values it rounds, to nearest even; reals become whole toward zero, whole
-    numbers wrap. Whole numbers become reals of less than 32 bits by way of float32, as in NumPy and PyTorch.
+    """Casts values from dtype ``source`` to ``dtype``.
+
+    A real type with fewer values rounds to nearest even. Reals become integers by truncation toward zero; integers
+    wrap. Integers become reals of less than 32 bits by way of float32, as in NumPy and PyTorch.
     """
     if dtype in FLOATS:
         if holds(dtype, source):
@@ -73,7 +75,7 @@ def convert(value: Array, dtype: str, source: str) -> Array:
 
 
 class Scope:
-    """Evaluates expressions where axes hold a range each, or vars an array each.
+    """Evaluates expressions for a range of each axis, or an array for each var.
 
     Axis number ``d`` of ``box`` lies along dimension ``d`` of every array.
     """
@@ -97,7 +99,7 @@ class Scope:
         self._guarded: dict[int, bool] = {}
 
     def hold(self, variables: Mapping[str, Array]) -> None:
-        """Give vars other arrays. Vars that no value depends on yet may be added to the mapping later."""
+        """Sets the arrays of vars. A var that no evaluated value reads yet may be added to the mapping later."""
         self._variables = variables
         self._known.clear()
 
@@ -106,7 +108,7 @@ class Scope:
         return self._value(e, (), None)
 
     def _value(self, e: Expr, path: tuple[int, ...], active: Array | None) -> Array:
-        # ``active`` holds where the enclosing selects take this branch; ``path`` identifies it.
+        # ``active`` marks where the enclosing selects take this branch; ``path`` identifies the branch.
         number = self._numbers.of(e)
         key = (number, path if active is not None and self._reads_unproved(e) else ())
         found = self._known.get(key)
@@ -150,7 +152,7 @@ class Scope:
         return np.where(condition, a, b)
 
     def _reads_unproved(self, e: Expr) -> bool:
-        """Whether ``e`` holds a read whose index may leave its tensor."""
+        """Whether ``e`` contains a read whose index may leave its tensor."""
         number = self._numbers.of(e)
         found = self._guarded.get(number)
         if found is None:
@@ -180,7 +182,7 @@ class Scope:
                 self._check(e, dim, at, n, active)
                 at = np.clip(at, 0, n - 1)
             start, held = source.origin[dim], source.array.shape[dim]
-            # A stage's held part covers every read that is taken; the others may point anywhere.
+            # The computed part of a stage covers every read that is taken; reads that are not taken may point anywhere.
             at = at - start if held == n else np.clip(at - start, 0, held - 1)
             index.append(at)
         return source.convert(source.array[tuple(index)])
@@ -195,7 +197,7 @@ class Scope:
             raise IndexError(f"{e!r} reads at {worst} along axis {dim}, which has {n} elements")
 
     def _slice(self, e: Expr, source: Source) -> Array | None:
-        """A read as a strided view, where every index is an axis times a number plus a number."""
+        """A read as a strided view, if every index is a multiple of one axis plus a constant; else ``None``."""
         slices: list[slice] = []
         dims: list[int | None] = []
         for index, start, held in zip(e.args, source.origin, source.array.shape, strict=True):
@@ -216,7 +218,7 @@ class Scope:
             slices.append(slice(first, last + 1, step))
         at: tuple[Any, ...] = (*slices, ...)  # the ellipsis makes a scalar an array of rank 0
         view = source.array[at]
-        # Put the tensor's axes in the box's order, those read at one place last.
+        # Orders the tensor's axes as the box's; axes with a constant index come last.
         placed = sorted((place, d) for d, place in enumerate(dims) if place is not None)
         view = view.transpose([d for _, d in placed] + [d for d, place in enumerate(dims) if place is None])
         shape = [1] * len(self._box)
@@ -227,7 +229,7 @@ class Scope:
 
 
 class Body:
-    """A stage's body, ready to be evaluated on boxes."""
+    """A stage's body, for evaluation on boxes."""
 
     def __init__(self, stage: Stage, sources: Mapping[str, Source], shapes: Mapping[str, tuple[int, ...]]) -> None:
         self.stage = stage
@@ -236,23 +238,23 @@ class Body:
         self._sources, self._shapes = sources, shapes
 
     def scope(self, box: Box) -> Scope:
-        """Evaluation over a box of the axes, reduce axes last."""
+        """The scope for a box of the axes, reduce axes last."""
         return Scope(self.axes, box, self._sources, self._shapes)
 
     def map_into(self, out: Array, box: Box, memory: int) -> None:
-        """Fill ``out`` with the box of a map's values."""
+        """Fills ``out`` with the box of a map's values."""
         (expr,) = self.stage.body
         for part in chunks(box, points_within(expr, memory)):
             out[place(part, box)] = self.scope(part).value(expr)
 
 
 def points_within(e: Expr, memory: int) -> int:
-    """How many points at a time keep an expression's temporaries within ``memory`` bytes."""
+    """Number of points at a time whose temporaries fit ``memory`` bytes."""
     return max(1, min(_CHUNK, memory // (8 * (2 + weight(e)))))
 
 
 def weight(e: Expr) -> int:
-    """How many arrays an evaluation holds at once, at most; those of indices are small or views."""
+    """Largest number of arrays that an evaluation holds; index arrays are not counted, being small or views."""
     numbers = ValueNumbers()
     return len({numbers.of(n) for n in e.walk() if n.dtype != INDEX})
 
@@ -270,7 +272,7 @@ def chunks(box: Box, points: int) -> Iterator[Box]:
 
 
 def cut(box: Box, sizes: Sequence[int]) -> Iterator[Box]:
-    """Parts of the box, in order, each with at most ``sizes`` points along the axes."""
+    """Parts of the box, in order, with at most ``sizes`` points along each axis."""
     counts = [-(-(hi - lo) // s) for (lo, hi), s in zip(box, sizes, strict=True)]
     for position in np.ndindex(*counts):
         yield tuple(
@@ -279,5 +281,5 @@ def cut(box: Box, sizes: Sequence[int]) -> Iterator[Box]:
 
 
 def place(part: Box, box: Box) -> tuple[slice, ...]:
-    """Where a part of a box lies in an array of the box's values."""
+    """Slices of a part in an array of the box's values."""
     return tuple(slice(lo - b, hi - b) for (lo, hi), (b, _) in zip(part, box, strict=True))

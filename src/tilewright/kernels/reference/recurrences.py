@@ -1,4 +1,4 @@
-"""Recurrences of the interpreter: step by step, with whole products of the state and the weights."""
+"""Recurrences of the interpreter: step by step, with full products of the state and the weights."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from tilewright.kernels.expression.expr import Expr
 from tilewright.kernels.reference.expressions import Array, Body, Box, Scope
 
 STEPS = 64
-"""Steps whose elements are evaluated at a time."""
+"""Number of steps whose elements are evaluated together."""
 
 
 def recurrent_stage(body: Body, out: Array, box: Box) -> None:
-    """Fill ``out`` with the box of a recurrence's states."""
+    """Fills ``out`` with the box of a recurrence's states."""
     stage = body.stage
     step = stage.step
     assert step is not None
@@ -21,7 +21,8 @@ def recurrent_stage(body: Body, out: Array, box: Box) -> None:
     shape = (rows[1] - rows[0], features)
 
     def at(first: int, last: int, e: Expr) -> Array:
-        """An expression at some positions, all features of the rows: [positions, rows, features]."""
+        """An expression at positions ``first`` to ``last``, for all features of the rows: [positions, rows,
+        features]."""
         scope = body.scope(((0, 1), (first, last), rows, (0, features), (0, 1)))
         return np.broadcast_to(scope.value(e), (1, last - first, *shape, 1))[0, ..., 0]
 

@@ -21,7 +21,7 @@ _UFUNCS: dict[str, Any] = {"add": np.add, "mul": np.multiply, "max": np.maximum,
 
 
 def reduce_stage(body: Body, out: Array, box: Box, memory: int) -> None:
-    """Fill ``out`` with the box of a reduction's values."""
+    """Fills ``out`` with the box of a reduction's values."""
     stage = body.stage
     rank, m = len(stage.extents), stage.reduction
     heaviest = max(stage.body, key=weight)
@@ -50,7 +50,7 @@ def _partial(stage: Stage, scope: Scope, spread: list[int], full: list[int]) -> 
         over = tuple(range(len(stage.extents), len(spread)))
         return (np.asarray(ufunc.reduce(parts[0], axis=over)),)
     values = tuple(p.reshape(full) for p in parts)
-    while values[0].shape[-1] > 1:  # neighbours first, so that order is kept
+    while values[0].shape[-1] > 1:  # adjacent pairs, so that the order is kept
         n = values[0].shape[-1]
         even = n - n % 2
         pairs = merged(m, tuple(v[..., 0:even:2] for v in values), tuple(v[..., 1:even:2] for v in values))
@@ -61,14 +61,14 @@ def _partial(stage: Stage, scope: Scope, spread: list[int], full: list[int]) -> 
 
 
 def simple_ufunc(m: Monoid) -> Any:
-    """The NumPy function of a one-component monoid, judged by its expression, not by its name."""
+    """The NumPy function of a one-component monoid, found by its expression, not by its name; else ``None``."""
     first, *others = m.combine
     operands = {str(a.value) for a in first.args if a.op == "var"}
     return _UFUNCS.get(first.op) if not others and operands == {"l0", "r0"} else None
 
 
 def merged(m: Monoid, a: tuple[Array, ...], b: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Two partial results, as one array a component, combined."""
+    """Two partial results, with one array per component, combined."""
     names: dict[str, Array] = {f"l{c}": v for c, v in enumerate(a)}
     names |= {f"r{c}": v for c, v in enumerate(b)}
     scope = Scope((), (), {}, {}, names)
@@ -94,8 +94,8 @@ def finished(m: Monoid, total: tuple[Array, ...]) -> Array:
 class Factors:
     """A sum's body as a product of two factors that differ in their axes.
 
-    ``finite``: the product stood under a condition that moved into the first factor, so the second
-    must be finite (zero times infinity would not vanish).
+    ``finite``: the product stood under a condition that moved into the first factor, so the second factor must be
+    finite (zero times infinity would not vanish).
     """
 
     a: Expr
@@ -136,7 +136,7 @@ def _product(e: Expr) -> list[Expr]:
 
 
 def _pair(factors: list[Expr]) -> tuple[Expr, Expr] | None:
-    """Two factors, others multiplied into whichever grows less; ``None`` if one holds all axes."""
+    """Groups factors into two, each multiplied into the group that grows least; ``None`` if one group has all axes."""
     groups = factors[:1]
     for f in factors[1:]:
         host = next((n for n, g in enumerate(groups) if f.axes() <= g.axes() or g.axes() <= f.axes()), None)
@@ -153,7 +153,7 @@ def _pair(factors: list[Expr]) -> tuple[Expr, Expr] | None:
 
 
 def contract(body: Body, factors: Factors, out: Array, box: Box, memory: int) -> bool:
-    """Fill ``out`` by matrix products; ``False`` where a guarded product has an infinite factor."""
+    """Fills ``out`` by matrix products; ``False`` if a guarded product has an infinite factor."""
     stage = body.stage
     rank = len(stage.extents)
     whole = (*box, *((0, n) for n in stage.reduce))
@@ -190,7 +190,7 @@ def _chunk_sizes(body: Body, factors: Factors, extents: list[int], memory: int) 
 
 
 def _matmul(a: Array, b: Array, extents: list[int], rank: int) -> Array:
-    """Sum over the dimensions from ``rank`` on of the product of two arrays that broadcast to ``extents``."""
+    """Sums the product of two arrays, broadcast to ``extents``, over the dimensions from ``rank`` on."""
     ndim = len(extents)
     a, b = (v.reshape((1,) * (ndim - v.ndim) + v.shape) for v in (a, b))
     in_a, in_b = ([d for d in range(ndim) if v.shape[d] > 1] for v in (a, b))

@@ -1,4 +1,4 @@
-"""Scans of the interpreter: inclusive prefixes of any monoid along one axis, in pieces with a carry."""
+"""Scans of the interpreter: inclusive prefixes of any monoid along one axis, chunk by chunk with a carry."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tilewright.kernels.reference.reductions import finished, identities, merged
 
 
 def scan_stage(body: Body, out: Array, box: Box, memory: int) -> None:
-    """Fill ``out`` with the box of a scan's values; the elements before the box are combined too."""
+    """Fills ``out`` with the box of a scan's values; elements before the box are combined too."""
     stage = body.stage
     m, d = stage.reduction, stage.scan
     assert d is not None
@@ -39,7 +39,7 @@ def _along(v: Array, d: int, start: int | None, stop: int | None) -> Array:
 
 
 def _prefixes(m: Monoid, values: tuple[Array, ...], d: int) -> tuple[Array, ...]:
-    """Inclusive prefixes along dimension ``d``, by doubling the reach of every element."""
+    """Inclusive prefixes along dimension ``d``, by recursive doubling."""
     ufunc = simple_ufunc(m)
     if ufunc is not None:
         return (np.asarray(ufunc.accumulate(values[0], axis=d)),)

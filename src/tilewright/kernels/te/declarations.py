@@ -1,4 +1,4 @@
-"""Declarations of an operator's function: inputs, and tensors that are computed."""
+"""Declarations in an operator's function: inputs, and computed tensors."""
 
 from __future__ import annotations
 
@@ -106,14 +106,14 @@ def compute(
 
 
 def defined(name: str, extents: tuple[int, ...], dtype: str, made: Definition) -> TensorRef:
-    """The tensor of a definition, its reads checked while the line that defines it is being run."""
+    """The tensor of a definition; its reads are checked here, so that an error names the line of the definition."""
     stage = made.stage(name, extents, dtype)
     reads: dict[object, tuple[int, ...]] = {
         n.value: n.value.shape for n in stage.loads() if isinstance(n.value, TensorRef)
     }
     terms = (ex.whole(n) for e in made.body for n in e.walk() if n.op == "size")
     sizes = open_sizes((*extents, *made.reduce, *(n for shape in reads.values() for n in shape), *terms))
-    if sizes:  # what holds for other sizes is seen where a program of theirs is made
+    if sizes:  # other sizes are checked when a program is made for them
         highest = greatest(sizes)
         body = tuple(ex.resized(e, lambda n: n.at(highest)) for e in made.body)
         stage = replace(stage, extents=shape_at(extents, highest), reduce=shape_at(made.reduce, highest), body=body)
@@ -133,7 +133,7 @@ def _scanned(value: Reduction, axes: tuple[Expr, ...], name: str) -> int | None:
 
 
 def _own(body: tuple[Expr, ...], axes: tuple[Expr, ...], name: str) -> tuple[Expr, ...]:
-    """The body in named axes. Raises for an axis that is not among ``axes``."""
+    """The body in named axes. Raises ``OperatorError`` for an axis that is not among ``axes``."""
     check_size(body, name)
     named = {id(a.value): ex.axis(str(a.value)) for a in axes}
 

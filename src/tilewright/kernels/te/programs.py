@@ -12,7 +12,7 @@ from tilewright.kernels.expression.program import Program, Tensor
 from tilewright.kernels.te.tensors import TensorRef, Tracing, check_elements, tracing
 
 MAX_OUTPUTS = 8
-"""Tensors that an operator returns at most."""
+"""Largest number of tensors that an operator returns."""
 
 
 def program(
@@ -70,7 +70,7 @@ def program(
 
 
 def _tensor(name: str, a: TensorRef, reach: float | None) -> Tensor:
-    """An input of a program; ``reach``: the largest value to try it with where it has no range of its own."""
+    """An input of a program; ``reach``: largest magnitude to try if the input has no declared range."""
     low, high = (-reach, reach) if reach is not None and a.low is None and a.high is None else (a.low, a.high)
     return Tensor(name, a.shape, a.dtype, a.constant, low, high)
 

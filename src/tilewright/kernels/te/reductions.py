@@ -172,7 +172,7 @@ def _element(value: Any, like: Expr | None = None) -> Expr:
 
 
 def _accumulate(name: str, extents: Extents, fn: Callable[..., ExprLike]) -> Reduction:
-    """The reduction that the language has under ``name``."""
+    """The built-in reduction ``name`` of ``fn``'s values."""
     sizes = extents_of(extents)
     axes = fresh_axes("r", len(sizes))
     value = _element(fn(*axes))

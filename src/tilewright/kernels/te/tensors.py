@@ -1,4 +1,4 @@
-"""Tensors of a program that is being written, and what their definitions share: dtype, sizes, axes."""
+"""Tensors of a program that is being written, and the dtype, sizes and axes that their definitions share."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tilewright.kernels.expression.program import Monoid, Stage, Step
 
 Extents = Union[int, Sequence[int]]
 MAX_ELEMENTS = (1 << 31) - 1
-"""Elements of an input or a result at most; stages between them may never exist as a whole."""
+"""Largest number of elements of an input or a result; intermediate stages may never exist as a whole."""
 
 
 @dataclass(frozen=True)
 class Tracing:
-    """An operator's function that is being run: its dtype, names of constant inputs, and the inputs declared so far."""
+    """State of an operator's function while it runs: dtype, names of constant inputs, and inputs declared so far."""
 
     dtype: str = "float32"
     constants: frozenset[str] = frozenset()
@@ -34,7 +34,7 @@ class Tracing:
 
 _UNTRACED = Tracing()
 tracing: ContextVar[Tracing] = ContextVar("tracing", default=_UNTRACED)
-"""The operator's function that is being run in this context."""
+"""The operator's function that runs in this context."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ class TensorRef(Symbol):
     low: float | None = None
     high: float | None = None
     serial: int = field(default_factory=itertools.count().__next__)
-    memory: TensorRef | None = None  # of a packed dtype: the bytes that hold the elements
+    memory: TensorRef | None = None  # of a packed dtype: the tensor of bytes that holds the elements
 
     def __getitem__(self, indices: ExprLike | tuple[ExprLike, ...]) -> Expr:
         """The element at ``indices``, one for each axis; an index read from a tensor (a gather) is clamped to its axis.
@@ -99,7 +99,7 @@ class Definition:
             object.__setattr__(self, "monoid", monoids.canonical(self.monoid))
 
     def stage(self, name: str, extents: tuple[int, ...], dtype: str) -> Stage:
-        """The stage that computes the tensor, its reads still by symbol."""
+        """The stage that computes the tensor; its reads still name symbols."""
         return Stage(name, extents, self.reduce, self.body, dtype, self.monoid, self.scan, self.step)
 
 
@@ -139,5 +139,6 @@ def extents_of(extents: Extents) -> tuple[int, ...]:
 
 
 def fresh_axes(prefix: str, count: int) -> tuple[Expr, ...]:
-    """Axes ``prefix0``, ``prefix1``, ...: symbols, so that no axis of an enclosing compute passes for one of these."""
+    """Axes ``prefix0``, ``prefix1``, ...: symbols, so that axes of an enclosing compute are never confused with
+    them."""
     return tuple(ex.axis(Symbol(f"{prefix}{d}")) for d in range(count))
