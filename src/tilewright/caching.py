@@ -67,7 +67,7 @@ class Recent(Generic[T]):
         self._kept: OrderedDict[Hashable, T] = OrderedDict()
 
     def get(self, key: Hashable, make: Callable[..., T], *args: Any) -> T:
-        """Returns the value of ``key``; if there is none, computes and keeps ``make(*args)``."""
+        """Returns the value of ``key``; a missing value is computed by ``make(*args)`` and kept."""
         if key not in self._kept:
             self._kept[key] = make(*args)
             if len(self._kept) > self.most:

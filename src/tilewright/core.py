@@ -84,7 +84,7 @@ def digest(value: Any) -> str:
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
 
 
-# --------------------------------------------------------------------------- what is computed
+# --------------------------------------------------------------------------- workloads, targets and tasks
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,7 @@ class Task(Json, sparse=("constants_passed",)):
         return digest([self.workload.key, self.target.key])
 
 
-# --------------------------------------------------------------------------- how it is computed
+# --------------------------------------------------------------------------- schedules and artifacts
 
 
 @dataclass(frozen=True)
@@ -291,7 +291,7 @@ class Artifact(Json):
     resources: Pairs = ()  # of a GPU kernel: registers, spill_bytes, shared_bytes, ...
 
 
-# --------------------------------------------------------------------------- what came out
+# --------------------------------------------------------------------------- outcomes of trials
 
 
 @dataclass(frozen=True)

@@ -119,8 +119,8 @@ def _sizes_of(shapes: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]) -> Ma
 
 
 def _solved(extent: int, value: int, name: str, known: Sizes) -> int | None:
-    """The size ``name`` for which ``extent``, all its other sizes ``known``, equals ``value``; ``None`` if there is
-    none."""
+    """The size ``name`` for which ``extent``, all its other sizes ``known``, equals ``value``; ``None`` if no size
+    does."""
     form = form_of(replaced(extent, known))
     terms = dict(form)
     unit = terms.pop(((name),), None) if len(form) <= 2 else None

@@ -123,7 +123,7 @@ class Parameter:
 
 
 def parameter(op: str, name: str, hint: Any, default: object) -> Parameter:
-    """The parameter that a signature declares; ``default`` is ``...`` where there is none. Raises ``OperatorError``."""
+    """The parameter that a signature declares; ``default`` is ``...`` for a size. Raises ``OperatorError``."""
     annotated = typing.get_args(hint)[1] if typing.get_origin(hint) is Annotated else None
     several = annotated if annotated in (Kind.INTS, Kind.SHAPE) else None
     if default is ...:

@@ -17,7 +17,7 @@ def varying(workload: Workload) -> Extent | None:
 
 
 def at(workload: Workload, sizes: Sizes | int) -> Workload:
-    """The workload with numbers for its symbolic sizes: by name, or one number for all of them.
+    """The workload with numbers for its symbolic sizes: by name, or one number for all sizes.
 
     Raises ``UsageError`` for a size outside its range.
     """

@@ -43,7 +43,8 @@ def index_range(e: Expr, axes: Mapping[str, Range]) -> Range:
 def overflows(e: Expr, axes: Mapping[str, Range]) -> bool:
     """Whether an integer operation may leave its type's range, where it must wrap around.
 
-    Excludes combinations of partial results: the compiler knows no bounds of them that an overflow would contradict.
+    Excludes combinations of partial results: the compiler knows no bounds of partial results, so an overflow
+    contradicts nothing.
     """
     if e.op not in WRAPPING or e.dtype not in INTEGERS or all(a.op == "var" for a in e.args):
         return False

@@ -38,7 +38,7 @@ def checked_range(name: str, dtype: str, low: object, high: object) -> tuple[End
 
 
 def _some(dtype: str, low: End, high: End) -> Array:
-    """Up to 17 values of ``dtype`` from ``low`` to ``high``; empty if the dtype has none.
+    """Up to 17 values of ``dtype`` from ``low`` to ``high``; empty if no value of the dtype lies there.
 
     If one bound is missing, the values lie near the other bound.
     """

@@ -1,10 +1,10 @@
 """Contractions: a reduction of a function of two operands, with elementwise stages after it.
 
 Products, convolutions, distances. Output axes form three groups: M (only the left operand reads them), N (only the
-right operand does) and batch axes (both do, or neither). All reduce axes are K. The right operand is the one that reads
-the innermost axis that not every read has. If M is empty, no operand is reused; then every output must read elements of
-the right operand that no other output reads. So windows that slide over one tensor do not match (see
-:mod:`.reduce_window`), nor do matrices that an index tensor chooses.
+right operand does) and batch axes (both do, or neither). All reduce axes are K. The right operand reads the innermost
+axis that not every read has. If M is empty, no operand is reused; then every output must read elements of the right
+operand that no other output reads. So windows that slide over one tensor do not match (see :mod:`.reduce_window`), nor
+do matrices that an index tensor chooses.
 """
 
 from __future__ import annotations

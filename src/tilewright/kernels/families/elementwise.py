@@ -103,6 +103,6 @@ def _short(program: Program) -> bool:
 
 
 def tree_size(e: Expr, sizes: Mapping[str, int]) -> int:
-    """Operations of an expression, with those of the stages that it reads from ``sizes``."""
+    """Operations of an expression, including the stages that it reads; ``sizes`` has the operations of each stage."""
     own = sizes.get(str(e.value), 1) if e.op == "load" else 1
     return own + sum(tree_size(a, sizes) for a in e.args)

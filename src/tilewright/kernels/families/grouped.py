@@ -113,7 +113,7 @@ def _chooser(stage: Stage) -> Expr:
 
 
 class _Parts:
-    """Rewrites stages to those of one group, and collects their inputs."""
+    """Rewrites stages to compute the rows of one group, and collects their inputs."""
 
     def __init__(self, program: Program, rows: Group, index: Expr, groups: int) -> None:
         self.program, self.rows, self.index, self.groups = program, rows, index, groups

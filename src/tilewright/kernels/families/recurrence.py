@@ -92,7 +92,7 @@ class Recurrence(Flat, Reducing):
 
 @recogniser
 def recurrence(program: Program) -> Recurrence:
-    """The normal form of a program, or ``None`` if it has none; cached."""
+    """The normal form of a program, or ``None`` if the program is no such scan; cached."""
     need(not program.results and not program.recurrent and any(s.scan is not None for s in program.stages))
     sizes: dict[str, int] = {}
     for s in program.stages:
@@ -151,7 +151,7 @@ def _flat(
         for p in scans if p.monoid is not None
     )  # fmt: skip
     body = tuple(next(each) for _ in body)
-    # Refuses a reduction whose axis has one element, because such an axis is dropped.
+    # Refuses a reduction over an axis of one element, because that axis is dropped.
     need(monoid is None or bool(over) or sequence in reduced)
     tensors = flat_tensors((*program.inputs, program.output))
     value, place = next(each), linear(next(each).args[0])
@@ -254,8 +254,8 @@ class Recurrent:
 
     @cached_property
     def packed(self) -> str | None:
-        """The constant input that holds all weights and nothing else, which kernels prepack; ``None`` if there is
-        none."""
+        """The constant input that holds all weights and nothing else, which kernels prepack; ``None`` without such an
+        input."""
         names = {w.tensor for p in self.passes for w in p.mixes.values()}
         others = {str(x.value) for e in (*self.stage.body, *self.step.start) for x in e.loads()}
         if len(names) != 1 or names & others:

@@ -40,7 +40,7 @@ class ReduceWindow:
 
     @property
     def walked(self) -> tuple[Window, ...]:
-        """Windows with more than one output along them; all windows if there is none."""
+        """Windows with more than one output along them; all windows if every window has one output."""
         ranges = self.part.ranges
         return tuple(w for w in self.windows if ranges[w.axis] > 1) or self.windows
 

@@ -99,14 +99,14 @@ class RowReduction(Flat):
 
     @cached_property
     def passes(self) -> int:
-        """Number of passes over a row: one for every level of reductions, and one that writes a row."""
+        """Number of passes over a row: one for every level of reductions, and a last pass that writes the row."""
         last = max(self.level[s.name] for s in self.stages if s.kind == REDUCTION)
         return max(last, self.level[self.result.name] if self.result.kind == ELEMENT else 0) + 1
 
 
 @lru_cache(maxsize=256)
 def row_reduction(program: Program) -> RowReduction | None:
-    """The normal form of a program, or ``None`` if it has none; cached."""
+    """The normal form of a program, or ``None`` if the program is no row reduction; cached."""
     if program.results or any(s.scan is not None for s in program.stages):
         return None
     forms = (program if plain else squeezed(program) for plain in (True, False))

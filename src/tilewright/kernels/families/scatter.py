@@ -65,7 +65,7 @@ class Scatter(Flat):
 
 @recogniser
 def scatter(program: Program) -> Scatter:
-    """The normal form of a program, or ``None`` if it has none; cached."""
+    """The normal form of a program, or ``None`` if the program is no scatter; cached."""
     reductions = [s for s in program.stages if s.monoid is not None]
     need(not program.results and len(reductions) == 1 and reductions[0].scan is None)
     maps = [s for s in program.stages[:-1] if s.monoid is None]

@@ -142,8 +142,8 @@ def split(body: Expr, mark: str, outputs: frozenset[str]) -> tuple[Expr, Expr, E
 def limited(e: Expr, along: str) -> tuple[Expr, Expr | None]:
     """A value without the condition that makes it zero from a valid length on, and that length.
 
-    The length does not depend on the axis ``along``. Without such a condition, returns the value unchanged and
-    ``None``.
+    The length does not depend on the axis ``along``. If there is no condition on a valid length, returns the value
+    unchanged and ``None``.
     """
     if e.op != "select" or e.args[0].op not in ("lt", "le", "gt", "ge"):
         return e, None

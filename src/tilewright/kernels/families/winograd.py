@@ -1,8 +1,8 @@
 """Convolutions that Winograd's minimal filtering computes: a 3x3 window of stride 1, all channels with all features.
 
-They are contractions with two specific operands. One operand is a window of an image,
-``image[.., y + r - p, x + s - p, .., c]``, zero beyond its edges. The other is a plain read at ``r``, ``s``, ``c`` and
-a feature (an output channel). Axes may have any order in each tensor.
+They are contractions with two specific operands. The image is a window, ``image[.., y + r - p, x + s - p, .., c]``,
+zero beyond its edges. The weight is a plain read at ``r``, ``s``, ``c`` and a feature (an output channel). Axes may
+have any order in each tensor.
 """
 
 from __future__ import annotations

@@ -36,9 +36,9 @@ class Array:
 
 @dataclass(frozen=True)
 class Workspace:
-    """Arrays one after the other, each aligned to ``align`` bytes.
+    """Arrays in consecutive memory, each aligned to ``align`` bytes.
 
-    Consecutive arrays with private copies form a block: one thread's copies of all of them, then the next thread's.
+    Consecutive arrays with private copies form a block: one thread's copies of all arrays, then the next thread's.
     ``locals``: integers that the kernel computes from its launch arguments, each from earlier ones; counts may name
     them.
     """

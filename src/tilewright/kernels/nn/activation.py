@@ -1,4 +1,4 @@
-"""Activations: of one value, and of every element of a tensor."""
+"""Activation functions, of one value and of every element of a tensor."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tilewright.kernels import te
 from tilewright.kernels.nn.dims import pointwise
 
 Activation = Literal["none", "relu", "gelu", "gelu_tanh", "silu"]
-"""What may follow a product or a convolution. ``gelu`` is the exact one, ``gelu_tanh`` its tanh approximation."""
+"""Activations that may follow a product or a convolution. ``gelu`` is exact, ``gelu_tanh`` its tanh approximation."""
 
 SQRT_HALF = math.sqrt(0.5)
 SQRT_2_OVER_PI = math.sqrt(2 / math.pi)

@@ -15,7 +15,7 @@ from tilewright.kernels.nn.formula import expression
 from tilewright.kernels.nn.sizes import check_rank
 
 SCORE_NAMES = ("score", "b", "h", "q", "k")
-"""What a score modification may name: the scaled score, and the numbers of its batch, head, query and key."""
+"""Names in a formula ``score_mod``: the scaled score, and the indices of its batch, head, query and key."""
 
 
 def scaled_dot_product_attention(
@@ -111,7 +111,8 @@ def scaled_dot_product_attention(
     rounded = value.dtype in SIXTEEN and precision != EXACT
 
     def valued(p: te.Expr, head: te.Expr, j: te.Expr, e: te.Expr) -> te.Expr:
-        """An element of values: zero beyond a length, where memory may hold NaN and a weight of zero is no help."""
+        """An element of values: zero beyond the valid length, where memory may hold NaN, which a weight of zero
+        keeps."""
         found = kept(value, p, head, j, e)
         return found if lengths is None else te.select(j < lengths[p], found, 0.0)
 

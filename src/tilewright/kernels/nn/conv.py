@@ -1,4 +1,4 @@
-"""Convolutions (cross-correlations, as in deep learning) of one, two and three spatial axes.
+"""Convolutions (cross-correlations, as in deep learning) over one, two and three spatial axes.
 
 Arguments and shapes are those of ``torch.nn.functional``. With channels last, ``input`` is (n, *spatial, ci),
 ``weight`` (*kernel, ci/groups, co), the result (n, *spatial, co).
@@ -75,7 +75,7 @@ conv1d, conv2d, conv3d = (over_axes(conv, axes) for axes in (1, 2, 3))
 
 
 def check_operands(op: str, input: te.TensorRef, weight: te.TensorRef, rank: int) -> None:
-    """Raise ``UsageError`` for operands of another rank, or of two element types."""
+    """Raises ``UsageError`` for operands of another rank, or of two element types."""
     check_rank(op, "input", input.shape, rank)
     check_rank(op, "weight", weight.shape, rank)
     if computed(input.dtype) != computed(weight.dtype):
@@ -83,32 +83,32 @@ def check_operands(op: str, input: te.TensorRef, weight: te.TensorRef, rank: int
 
 
 def kernel_parts(lay: Layout, shape: Sequence[int]) -> tuple[int, int, tuple[int, ...]]:
-    """co, ci/groups and the kernel of a weight: (co, ci/groups, *kernel), or (*kernel, ci/groups, co)."""
+    """Returns co, ci/groups and the kernel sizes of a weight: (co, ci/groups, *kernel), or (*kernel, ci/groups, co)."""
     return (shape[-1], shape[-2], tuple(shape[:-2])) if lay.last else (shape[0], shape[1], tuple(shape[2:]))
 
 
 def kernel_index(lay: Layout, o: te.Expr, c: te.Expr, taps: Sequence[te.Expr]) -> tuple[te.Expr, ...]:
-    """Where a weight holds output channel ``o``, input channel ``c`` (within its group) and a tap."""
+    """Index of a weight for output channel ``o``, input channel ``c`` (within its group) and a tap."""
     return (*taps, c, o) if lay.last else (o, c, *taps)
 
 
 def reduce_extents(lay: Layout, channels: int, taps: Sequence[int]) -> tuple[int, ...]:
-    """Reduce axes in the order in which the input lies: channels first, or last."""
+    """Extents of the reduce axes in the input's memory order: channels first, or last."""
     return (*taps, channels) if lay.last else (channels, *taps)
 
 
 def reduced_parts(lay: Layout, reduced: Sequence[te.Expr]) -> tuple[te.Expr, tuple[te.Expr, ...]]:
-    """Channel and taps of reduce axes."""
+    """Splits reduce axes into the channel and the taps."""
     return (reduced[-1], tuple(reduced[:-1])) if lay.last else (reduced[0], tuple(reduced[1:]))
 
 
 def channel_of(o: te.Expr, c: te.Expr, ci: int, co: int, groups: int) -> te.Expr:
-    """The input channel that is number ``c`` in the group of output channel ``o``."""
+    """The input channel with number ``c`` in the group of output channel ``o``."""
     return c if groups == 1 else (o // (co // groups)) * (ci // groups) + c
 
 
 def biased(out: te.TensorRef, bias: te.TensorRef | None, lay: Layout) -> te.TensorRef:
-    """``out`` plus one number a channel."""
+    """``out`` plus one number for each channel."""
     if bias is None:
         return out
     return te.compute(out.shape, lambda *i: out[i] + value(bias[lay.split(i)[1]]))
@@ -116,7 +116,7 @@ def biased(out: te.TensorRef, bias: te.TensorRef | None, lay: Layout) -> te.Tens
 
 # --------------------------------------------------------------------------- capsules
 
-# Every channel holds a small matrix, and products of numbers are products of matrices.
+# Every channel holds a small matrix; products of numbers become products of matrices.
 
 
 def capsule_conv2d(

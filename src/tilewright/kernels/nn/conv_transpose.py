@@ -1,10 +1,10 @@
 """Transposed convolutions: the gradient of a convolution, or a convolution with a fractional stride.
 
-The result at ``o`` sums ``input[i] * weight[r]`` over ``i*stride + r*dilation - padding == o``. Of the taps that meet
-this one is known, the others follow at equal distances: without dilation ``r = r'*stride + (o + padding) % stride``.
-They alone are visited (by phase), so that no inserted zeros are multiplied. By a stride of 1 all taps meet it, and are
-visited from the last to the first: that is a convolution. Where stride and dilation have a common divisor, taps meet
-one of ``divisor`` elements: these elements are computed, and zeros are put between them.
+The result at ``o`` sums ``input[i] * weight[r]`` over ``i*stride + r*dilation - padding == o``. The reduction visits
+only the taps that meet this equation, so it multiplies no inserted zeros. Without dilation, the taps of one output are
+``r = r'*stride + (o + padding) % stride``. With a stride of 1 all taps meet it; visited from the last to the first,
+they form a convolution. If stride and dilation have a common divisor ``g``, taps meet one of ``g`` elements: only these
+elements are computed, and zeros are put between them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tilewright.kernels.nn.sizes import Layout, check_groups, check_vector, ever
 
 @dataclass(frozen=True)
 class _Axis:
-    """One spatial axis: sizes, and which taps of the kernel meet which rows of the input."""
+    """One spatial axis: sizes, and the mapping between taps of the kernel and rows of the input."""
 
     size: int
     kernel: int
@@ -42,7 +42,7 @@ class _Axis:
         return gcd(self.stride, self.dilation)
 
     def met(self) -> _Axis:
-        """The axis of the elements that taps may meet, without those between."""
+        """The axis of only the elements that taps may meet."""
         g = self.common
         if g == 1:
             return self
@@ -54,16 +54,16 @@ class _Axis:
         return replace(made, extra=made.extra + max(0, 1 - least(made.out)))
 
     def place(self, o: te.Expr) -> te.Expr:
-        """Where an element that taps meet is along that axis."""
+        """Position of an element that taps meet along the axis :meth:`met`."""
         return (o + self.padding) // self.common - self.met().padding
 
     def is_met(self, o: te.Expr) -> te.Expr | None:
-        """Whether taps may meet an element; ``None`` where they may meet every one."""
+        """Whether taps may meet an element; ``None`` if they may meet every element."""
         return (o + self.padding) % self.common == 0 if self.common > 1 else None
 
     @property
     def taps(self) -> int:
-        """Extent of the reduce axis, of an axis whose steps have no common divisor; so are the others."""
+        """Extent of the reduce axis. Stride and dilation must have no common divisor here and below."""
         return -(-self.kernel // self.stride)
 
     def first(self, o: te.Expr) -> te.Expr:
@@ -75,7 +75,7 @@ class _Axis:
         return self.kernel - 1 - r if self.stride == 1 else r * self.stride + self.first(o)
 
     def row(self, o: te.Expr, r: te.Expr) -> te.Expr:
-        """The element of the input that it multiplies."""
+        """The input element that the tap of step ``r`` multiplies."""
         if self.stride == 1:
             return o + self.padding - (self.kernel - 1) * self.dilation + r * self.dilation
         if self.dilation == 1:
@@ -83,7 +83,7 @@ class _Axis:
         return (o + self.padding - self.first(o) * self.dilation) // self.stride - r * self.dilation
 
     def has_tap(self, o: te.Expr, r: te.Expr) -> te.Expr | None:
-        """Whether there is such a tap; ``None`` where there always is."""
+        """Whether step ``r`` has a tap; ``None`` if every step has one."""
         return self.tap(o, r) < self.kernel if self.kernel % self.stride else None
 
 
@@ -156,7 +156,7 @@ conv_transpose1d, conv_transpose2d, conv_transpose3d = (over_axes(conv_transpose
 
 
 def _spread(met: te.TensorRef, axes: Sequence[_Axis], lay: Layout) -> te.TensorRef:
-    """The result of the elements that taps meet, with zeros between them."""
+    """The whole result: the elements that taps meet, with zeros between them."""
     n, co, _ = lay.split(met.shape)
 
     def point(*index: te.Expr) -> te.Expr:

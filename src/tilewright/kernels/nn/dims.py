@@ -1,5 +1,4 @@
-"""Axes by number, as in PyTorch: negative ones count from the last; an index with some of them replaced; and the types
-in which elements are computed."""
+"""Axes by number as in PyTorch (negative numbers count from the last), reduced indices, and computed element types."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ Index = tuple[te.Expr, ...]
 
 
 def one_dim(op: str, dim: int, rank: int, name: str = "dim") -> int:
-    """The axis ``dim`` counted from 0. Raises ``UsageError`` where there is none."""
+    """The axis ``dim``, counted from 0. Raises ``UsageError`` if there is no such axis."""
     if not -rank <= dim < rank:
         last = "there is none" if rank == 0 else f"the axes are 0 to {rank - 1}, or -1 to {-rank} from the last"
         raise UsageError(f"{op}: {name}={dim} is not an axis of a tensor of {rank} axes", f"Correct it: {last}")
@@ -25,7 +24,7 @@ def one_dim(op: str, dim: int, rank: int, name: str = "dim") -> int:
 
 
 def several_dims(op: str, dim: te.Ints, rank: int) -> tuple[int, ...]:
-    """The axes ``dim`` counted from 0, in ascending order; all of them where none is given."""
+    """The axes ``dim``, counted from 0, in ascending order; all axes if none is given."""
     given = numbers(dim)
     if given is None:
         raise UsageError(f"{op}: dim={dim!r} is not a whole number or several", "Write dim=1 or dim=1,2")
@@ -38,7 +37,7 @@ def several_dims(op: str, dim: te.Ints, rank: int) -> tuple[int, ...]:
 
 
 def without(shape: Sequence[int], dims: Sequence[int], keepdim: bool) -> tuple[int, ...]:
-    """The shape that is left when ``dims`` are reduced."""
+    """The shape after a reduction over ``dims``."""
     if keepdim:
         return tuple(1 if d in dims else n for d, n in enumerate(shape))
     return tuple(n for d, n in enumerate(shape) if d not in dims)
@@ -46,7 +45,7 @@ def without(shape: Sequence[int], dims: Sequence[int], keepdim: bool) -> tuple[i
 
 @dataclass(frozen=True)
 class Reduced:
-    """Indices into a tensor of ``rank`` axes, and into the same reduced over ``dims``."""
+    """Indices into a tensor of ``rank`` axes, and into the tensor reduced over ``dims``."""
 
     rank: int
     dims: Sequence[int]
@@ -58,7 +57,7 @@ class Reduced:
         return tuple(next(inner) if d in self.dims else next(outer) for d in range(self.rank))
 
     def kept(self, index: Sequence[te.Expr]) -> tuple[te.Expr, ...]:
-        """The part of an index into the whole tensor that the reduced one has (without ``keepdim``)."""
+        """The index into the reduced tensor (without ``keepdim``) for an index into the whole tensor."""
         return tuple(i for d, i in enumerate(index) if d not in self.dims)
 
 
@@ -69,7 +68,7 @@ def over(
     reduce: Callable[..., te.Reduction],
     term: Callable[[Index, Index], te.Expr],
 ) -> te.TensorRef:
-    """``reduce`` over ``dims`` of ``term(at, i)``, ``at`` an index into ``shape`` and ``i`` the result's."""
+    """``reduce`` over ``dims`` of ``term(at, i)``: ``at`` is an index into ``shape``, ``i`` an index of the result."""
     fill, extents = Reduced(len(shape), dims, keepdim), tuple(shape[d] for d in dims)
     return te.compute(
         without(shape, dims, keepdim), lambda *i: reduce(extents, lambda *r: term(fill.full(i, r), i))
@@ -77,7 +76,7 @@ def over(
 
 
 def broadcast(op: str, what: str, shape: Sequence[int], to: Sequence[int]) -> None:
-    """Raise ``UsageError`` for a shape that does not stretch to another as in NumPy."""
+    """Raises ``UsageError`` for a shape that does not broadcast to ``to`` as in NumPy."""
     fits = len(shape) <= len(to) and all(
         n in (1, m) for n, m in zip(reversed(tuple(shape)), reversed(tuple(to)), strict=False)
     )
@@ -89,7 +88,7 @@ def broadcast(op: str, what: str, shape: Sequence[int], to: Sequence[int]) -> No
 
 
 def stretched(x: te.TensorRef, index: Sequence[te.Expr]) -> te.Expr:
-    """The element of a smaller tensor that belongs to an index into one that it stretches to."""
+    """The element of a tensor broadcast to a larger shape, at an index into the larger shape."""
     own = list(index)[len(index) - len(x.shape) :]
     zero = te.Expr("const", "index", (), 0)
     return x[tuple(zero if n == 1 else i for n, i in zip(x.shape, own, strict=True))]
@@ -99,12 +98,12 @@ def stretched(x: te.TensorRef, index: Sequence[te.Expr]) -> te.Expr:
 
 
 def computed(dtype: str) -> str:
-    """In which type values of ``dtype`` are computed: narrow reals in float32, narrow whole numbers in int32."""
+    """Type in which values of ``dtype`` are computed: narrow reals in float32, narrow whole numbers in int32."""
     return DTYPES[dtype].computed if dtype in DTYPES else dtype
 
 
 def value(element: te.Expr) -> te.Expr:
-    """An element as it is computed with."""
+    """An element converted to the type in which it is computed."""
     return te.cast(element, computed(element.dtype))
 
 
@@ -131,5 +130,5 @@ def cast(x: te.TensorRef, dtype: str) -> te.TensorRef:
 
 
 def reciprocal(count: int, dtype: str) -> ExprLike:
-    """``1 / count``, of a count that each call chooses in ``dtype``."""
+    """``1 / count``; in ``dtype`` if ``count`` is symbolic."""
     return const(1.0, dtype) / const(count, dtype) if isinstance(count, Extent) else 1.0 / count

@@ -1,9 +1,8 @@
 """Small formulas as text: ``"gelu(x*2 + y)"``, ``"where(q >= k, score, -inf)"``.
 
-A formula is parsed by Python's ``ast`` and never evaluated as code: only names that are given, numbers,
-``inf`` and ``pi``, arithmetic, comparisons, ``and or not``, and calls of :data:`FUNCTIONS` are let through. It is
-turned into an expression (:func:`expression`) or, for independent references, computed by NumPy
-(:func:`numpy_value`).
+A formula is parsed by Python's ``ast`` and never evaluated as code. Only the given names, numbers, ``inf`` and ``pi``,
+arithmetic, comparisons, ``and or not``, and calls of :data:`FUNCTIONS` are accepted. :func:`expression` turns a formula
+into an expression; :func:`numpy_value` computes it by NumPy, for independent references.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ FUNCTIONS = (
     "abs", "exp", "log", "log1p", "pow", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf", "floor", "maximum", "minimum",
     "where", "relu", "gelu", "gelu_tanh", "silu", "sigmoid",
 )  # fmt: skip
-"""What a formula may call. ``where(condition, a, b)``; ``gelu`` is the exact one."""
+"""Functions that a formula may call. ``where(condition, a, b)``; ``gelu`` is the exact one."""
 
 _ARGUMENTS = {"maximum": 2, "minimum": 2, "pow": 2, "where": 3}
 _CONSTANTS = {"inf": math.inf, "pi": math.pi}
@@ -39,7 +38,7 @@ _LONGEST = 2000
 
 @lru_cache(maxsize=256)
 def names(op: str, text: str) -> frozenset[str]:
-    """The names that a formula reads. Raises ``UsageError`` for a text that is none."""
+    """The names that a formula reads. Raises ``UsageError`` for a text that is not a formula."""
     if len(text) > _LONGEST:
         raise UsageError(f"{op}: a formula of {len(text)} characters", f"At most {_LONGEST} are allowed")
     try:
@@ -111,7 +110,7 @@ def _parsed(op: str, text: str, known: Mapping[str, object]) -> ast.expr:
 
 
 def _computed(e: ast.expr, known: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> Any:
-    """The formula over ``known`` values, whose arithmetic, comparisons and calls are these functions."""
+    """Evaluates a formula over ``known`` values, with ``functions`` for arithmetic, comparisons and calls."""
 
     def at(n: ast.expr) -> Any:
         return _computed(n, known, functions)
@@ -137,14 +136,14 @@ def _computed(e: ast.expr, known: Mapping[str, Any], functions: Mapping[str, Cal
 
 
 def expression(op: str, text: str, known: Mapping[str, te.Expr], dtype: str) -> te.Expr:
-    """The formula over expressions, as a value of ``dtype``. Raises ``UsageError``.
+    """The formula as an expression of ``dtype``. Raises ``UsageError``.
 
-    Axes and whole numbers stay whole among themselves and become ``dtype`` beside reals.
+    Axes and whole numbers stay whole among themselves; beside reals they become ``dtype``.
     """
     tree = _parsed(op, text, known)
     try:
         return _real(_computed(tree, known, _expressions(dtype)), dtype)
-    except TypeError as error:  # what the language itself refuses
+    except TypeError as error:  # errors of the expression language itself
         raise UsageError(f"{op}: the formula {text!r} does not work ({error})", f"Write it as in {_EXAMPLE}") from None
 
 
@@ -158,7 +157,7 @@ def _real(v: ExprLike, dtype: str) -> te.Expr:
 
 @lru_cache
 def _expressions(dtype: str) -> Mapping[str, Callable[..., ExprLike]]:
-    """What a formula may use, of expressions and numbers."""
+    """Functions on expressions and numbers, by their names in formulas."""
 
     def alike(fn: Callable[[Any, Any], ExprLike], a: ExprLike, b: ExprLike) -> ExprLike:
         return fn(a, b) if _is_whole(a) and _is_whole(b) else reals(fn, a, b)
@@ -198,14 +197,14 @@ def _power(a: ExprLike, b: ExprLike) -> ExprLike:
 
 
 def numpy_value(op: str, text: str, known: Mapping[str, Array]) -> Array:
-    """The formula computed by NumPy on arrays that stretch to each other. Raises ``UsageError``."""
+    """The formula computed by NumPy on arrays that broadcast to each other. Raises ``UsageError``."""
     tree = _parsed(op, text, known)
     with np.errstate(all="ignore"):
         return np.asarray(_computed(tree, known, _NUMPY))
 
 
 def _of_numbers(fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """``fn`` of conditions as 0 or 1, as expressions have them."""
+    """``fn`` with conditions converted to 0 or 1, as expressions convert them."""
 
     def number(v: Any) -> Any:
         return v.astype(np.float32) if np.asarray(v).dtype.kind == "b" else v
@@ -214,7 +213,7 @@ def _of_numbers(fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
 
 def _as(like: Any, values: Array) -> Any:
-    """``values`` in the type of ``like``, where that is real."""
+    """``values`` in the type of ``like`` if that type is real."""
     kind = np.asarray(like).dtype
     return values.astype(kind) if kind.kind == "f" else values
 

@@ -1,4 +1,4 @@
-"""Other orders of a tensor's axes, borders around it, tensors one after the other, and gathers of rows."""
+"""Permutation of a tensor's axes, padding, concatenation, and gathers and scatters of rows."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from tilewright.kernels.nn.sizes import check_rank
 
 
 def check_shared(op: str, a: te.TensorRef, b: te.TensorRef, ka: int, kb: int) -> None:
-    """Raise ``UsageError`` where the sizes ``ka`` and ``kb`` of the shared axis, or the element types, differ."""
+    """Raises ``UsageError`` if the sizes ``ka`` and ``kb`` of the shared axis, or the element types, differ."""
     if ka != kb:
         raise UsageError(f"{op} cannot multiply {a.shape} by {b.shape}", f"The shared axis must agree ({ka} and {kb})")
     if a.dtype != b.dtype:
@@ -21,7 +21,7 @@ def check_shared(op: str, a: te.TensorRef, b: te.TensorRef, ka: int, kb: int) ->
 
 
 def common_batch(op: str, a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
-    """The batch axes that those of both operands stretch to, as in NumPy. Raises ``UsageError`` where they do not."""
+    """The batch axes to which both operands broadcast, as in NumPy. Raises ``UsageError`` if they do not fit."""
     rank = max(len(a), len(b))
     padded = [(*(1 for _ in range(rank - len(own))), *own) for own in (a, b)]
     batch = tuple(y if x == 1 else x for x, y in zip(*padded, strict=True))
@@ -106,7 +106,7 @@ def grouped_matmul(input: te.TensorRef, weight: te.TensorRef, group: te.TensorRe
 
 # --------------------------------------------------------------------------- complex numbers
 
-# Pairs of reals along a last axis of two, as PyTorch's ``view_as_real`` gives them.
+# Complex numbers are pairs of reals along a last axis of two, as in PyTorch's ``view_as_real``.
 
 
 def conj(input: te.TensorRef) -> te.TensorRef:

@@ -1,4 +1,4 @@
-"""Normalisation over the last axes of a tensor, over groups of channels and by given statistics; softmax; gradients."""
+"""Normalisation over last axes, over groups of channels and by given statistics; softmax; gradients."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _check_eps(op: str, eps: float) -> None:
 def check_rows(
     op: str, input: te.TensorRef, normalized_shape: tuple[int, ...], others: dict[str, te.TensorRef | None], eps: float
 ) -> int:
-    """How many leading axes are not normalised. Raises ``UsageError`` for shapes that do not fit."""
+    """Number of leading axes that are not normalised. Raises ``UsageError`` for shapes that do not fit."""
     own = tuple(normalized_shape)
     if not own or len(own) > len(input.shape) or input.shape[-len(own) :] != own:
         raise UsageError(
@@ -34,16 +34,16 @@ def check_rows(
 
 
 Row = Callable[[Index], te.Expr]
-"""A number of a row, by the row's index."""
+"""A value per row, as a function of the row's index."""
 
 
 def _sum(shape: tuple[int, ...], axes: Sequence[int], element: Callable[[Index], te.Expr]) -> te.TensorRef:
-    """The sum of ``element`` over the axes of ``shape``, for each index of the others."""
+    """The sum of ``element`` over ``axes`` of ``shape``, for each index of the remaining axes."""
     return over(shape, axes, False, te.sum, lambda at, _: element(at))
 
 
 def _mean(shape: tuple[int, ...], lead: int, element: Callable[[Index], te.Expr]) -> Row:
-    """The mean of ``element`` over the axes from ``lead`` on: a sum in a stage of its own, divided where it is read."""
+    """The mean of ``element`` over the axes from ``lead`` on: a stage computes the sum, its readers divide."""
     total = _sum(shape, range(lead, len(shape)), element)
     share = reciprocal(math.prod(shape[lead:]), total.dtype)
     return lambda row: total[row] * share
@@ -179,7 +179,7 @@ def batch_norm(
 
 # --------------------------------------------------------------------------- softmax
 
-# Along one axis; the largest value is subtracted first, so nothing overflows.
+# Softmax along one axis; the largest value is subtracted first, so nothing overflows.
 
 
 def _parts(op: str, input: te.TensorRef, dim: int) -> tuple[int, te.TensorRef]:
@@ -213,7 +213,7 @@ def log_softmax(input: te.TensorRef, dim: int = -1) -> te.TensorRef:
 
 # --------------------------------------------------------------------------- gradients
 
-# With regard to what is normalised, rows as they are: the derivatives of the formulas above.
+# Gradients with respect to the normalised input: the derivatives of the formulas above, row by row.
 
 
 def _same_shape(op: str, grad_output: te.TensorRef, other: te.TensorRef, name: str) -> None:

@@ -1,8 +1,8 @@
 """Pooling: the maximum or the mean of every window, channel by channel.
 
-Arguments and shapes are those of ``torch.nn.functional``: (n, c, *spatial) or, with channels last, (n, *spatial, c).
-An empty ``stride`` is ``kernel_size``. Windows that do not fit whole are left out, or with ``ceil_mode``
-kept where they begin inside of the input or its padding in front.
+Arguments and shapes are those of ``torch.nn.functional``: (n, c, *spatial) or, with channels last, (n, *spatial, c). An
+empty ``stride`` is ``kernel_size``. Windows that do not fit whole are left out. With ``ceil_mode`` they are kept if
+they begin inside the input or its leading padding.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ from tilewright.kernels.parameters import numbers
 
 @dataclass(frozen=True)
 class _Pool:
-    """What windows over the spatial axes of one input see of it."""
+    """Windows over the spatial axes of one input."""
 
     input: te.TensorRef
     lay: Layout
     windows: Windows
 
     def reduced(self, reduce: Callable[..., te.Reduction], outside: float, positions: bool = False) -> te.TensorRef:
-        """``reduce`` over every window; what is read outside of the input is ``outside``.
+        """``reduce`` over every window; elements outside the input count as ``outside``.
 
-        ``positions``: each element beside its position (int64) among the spatial elements of its channel, -1 outside.
+        ``positions``: each element comes with its position (int64) among the spatial elements of its channel, -1
+        outside.
         """
         windows, lay = self.windows, self.lay
 
@@ -51,9 +52,9 @@ class _Pool:
         return te.compute(lay.join(n, c, windows.counts), point)
 
     def mean(self, count_include_pad: bool, divisor: int | None = None) -> te.TensorRef:
-        """The mean of every window, of its elements inside of the input unless the padding counts.
+        """The mean of every window over its elements inside the input, and inside the padding if that counts.
 
-        ``divisor``: what sums are divided by instead.
+        ``divisor``: divides the sums in place of the number of elements.
         """
         total, windows = self.reduced(te.sum, 0.0), self.windows
         same = (count_include_pad or not any(windows.padding)) and not any(windows.overhang)
@@ -75,12 +76,13 @@ class _Pool:
 
 
 def _first_largest(input: te.TensorRef) -> te.Monoid:
-    """Positions of largest values as in PyTorch's pooling: of equal numbers the first, of several NaN the last."""
+    """Monoid for positions of largest values as in PyTorch's pooling: the first of equal numbers, the last of several
+    NaN."""
     return monoids.arg("argmax", computed(input.dtype), "last NaN")
 
 
 def _position(at: Sequence[te.Expr], sizes: Sequence[int]) -> te.Expr:
-    """The number (int64) of the element at these indices among all of ``sizes``, read row by row."""
+    """Row-major position (int64) of the element at these indices of a tensor of ``sizes``."""
     found = te.cast(at[0], "int64")
     for i, n in zip(at[1:], sizes[1:], strict=True):
         found = found * n + te.cast(i, "int64")
@@ -190,9 +192,11 @@ def _adaptive(
     reduce: Callable[..., te.Reduction],
     element: Callable[[te.Expr, te.Expr | None, Sequence[te.Expr]], Any],
 ) -> tuple[te.TensorRef, Callable[..., Any]]:
-    """``reduce`` over windows that part each spatial axis as evenly as they can, and the number of their elements.
+    """``reduce`` over windows that divide each spatial axis as evenly as possible, and a function to their element
+    counts.
 
-    ``element`` is given a value, whether it is in the window, ``None`` where it always is, and its spatial indices.
+    ``element`` receives a value, the condition that it lies in the window (``None`` if always), and its spatial
+    indices.
     """
     spatial = len(input.shape) - 2
     sizes = input.shape[2:]
@@ -265,7 +269,7 @@ def adaptive_max_pool_positions(input: te.TensorRef, output_size: te.Ints) -> te
 
 
 def _or(outside: float) -> Callable[..., te.Expr]:
-    """A value where it is in the window, and ``outside`` elsewhere."""
+    """A function that returns a value inside the window, and ``outside`` elsewhere."""
 
     def element(x: te.Expr, guard: te.Expr | None, _: object = None) -> te.Expr:
         return x if guard is None else te.select(guard, x, outside)

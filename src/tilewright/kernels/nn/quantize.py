@@ -1,5 +1,5 @@
-"""Products with quantised operands: weights that are widened and scaled, int8 sums that are scaled again, 8-bit reals
-with scales for blocks of them."""
+"""Products with quantised operands: weights that are widened and scaled, int8 products with scaled results, and 8-bit
+reals with a scale for each block."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tilewright.kernels.nn.sizes import check_rank
 
 
 def round_half_even(x: te.Expr) -> te.Expr:
-    """The nearest whole number, as a real value; of two equally near ones the even one (as ``torch.round``)."""
+    """The nearest whole number, as a real value, ties to even (as ``torch.round``)."""
     low = te.floor(x)
     rest = x - low  # exact
     odd = low - 2.0 * te.floor(low * 0.5)
@@ -20,7 +20,7 @@ def round_half_even(x: te.Expr) -> te.Expr:
 
 
 def saturated(x: te.Expr, dtype: str) -> te.Expr:
-    """A real value rounded to int8 or uint8; what is too large or too small becomes the last one."""
+    """A real value rounded to int8 or uint8, saturated at the type's limits."""
     low, high = map(float, DTYPES[dtype].limits)
     return te.cast(te.minimum(te.maximum(round_half_even(x), low), high), dtype)
 

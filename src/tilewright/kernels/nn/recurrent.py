@@ -1,9 +1,9 @@
-"""Recurrent layers behind their input products: RNN, GRU and LSTM, one layer in one direction.
+"""Recurrent layers after their input products: RNN, GRU and LSTM, one layer in one direction.
 
-``gates`` are the input products of all steps at once, (steps, rows, gates x features), input biases added. ``weight``
-is (gates x features, features) and ``bias`` (gates x features), both in PyTorch's order of gates; ``h0`` and ``c0``,
-(rows, features), are zeros unless given. A result holds the states behind every step: (states, steps, rows, features),
-where the states are ``h``, and of an LSTM ``h`` and ``c``. ``reverse``: the steps run from the last to the first.
+``gates``: the input products of all steps, (steps, rows, gates x features), with input biases added. ``weight`` is
+(gates x features, features) and ``bias`` (gates x features), both in PyTorch's order of gates. ``h0`` and ``c0``,
+(rows, features), are zeros unless given. A result holds the states after every step: (states, steps, rows, features).
+The states are ``h``, and for an LSTM ``h`` and ``c``. ``reverse``: the steps run from the last to the first.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def lstm(
 
 @dataclass(eq=False)
 class _Layer:
-    """A layer while its step is stated: what it reads becomes elements, its products mixes."""
+    """A layer whose step is being defined: collects its reads as elements and its products as mixes."""
 
     name: str
     count: int
@@ -116,7 +116,7 @@ class _Layer:
         return self.weight.shape[-1]
 
     def given(self, e: Expr) -> Expr:
-        """A value that each step reads, as its element."""
+        """A value that each step reads, registered as an element."""
         self.elements.append(e)
         return right(len(self.elements) - 1, e.dtype)
 
@@ -138,7 +138,7 @@ class _Layer:
     def states(
         self, first: tuple[te.TensorRef | None, ...], step: Callable[..., tuple[Expr, ...]]
     ) -> te.TensorRef:  # fmt: skip
-        """The layer's result."""
+        """The states after every step, for initial states ``first`` and the function ``step``."""
         dtype, (steps, rows, _) = self.gates.dtype, self.gates.shape
         for name, t in zip("hc", first, strict=False):
             if t is not None and (t.shape, t.dtype) != ((rows, self.features), dtype):

@@ -1,6 +1,6 @@
 """Reductions over any axes, named as in PyTorch: sum, mean, var_mean, prod, amax, amin, argmax, argmin, norm.
 
-``dim``: one axis or several, all where none is given; ``keepdim`` leaves axes of size 1 in their place.
+``dim``: one axis or several, all if none is given. ``keepdim`` keeps reduced axes with size 1.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _count(op: str, input: te.TensorRef, dim: te.Ints) -> int:
 
 
 def _wide(x: te.Expr) -> te.Expr:
-    """Sums of whole numbers are int64, as in PyTorch."""
+    """Converts an element to the type of its sum: int64 for whole numbers, as in PyTorch."""
     return value(x) if x.dtype in FLOATS else te.cast(x, "int64")
 
 
@@ -118,7 +118,7 @@ def logsumexp(input: te.TensorRef, dim: te.Ints = (), keepdim: bool = False) -> 
     top = _reduced("logsumexp", input, dim, keepdim, te.max)
 
     def shift(i: tuple[te.Expr, ...]) -> te.Expr:
-        """What is subtracted: nothing where the largest value is infinite, whose difference with itself is none."""
+        """The subtracted value: 0 if the largest value is infinite, because its difference with itself is NaN."""
         return te.select(te.abs(top[i]) < math.inf, top[i], 0.0)
 
     total = over(input.shape, dims, keepdim, te.sum, lambda at, i: te.exp(value(input[at]) - shift(i)))

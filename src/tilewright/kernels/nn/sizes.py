@@ -1,4 +1,4 @@
-"""Sizes of windowed functions: layouts, numbers per axis, output sizes, and the rules they follow."""
+"""Sizes of windowed functions: layouts, numbers per axis, output sizes, and their checks."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 AXES = ("d", "h", "w")
-"""Names of the spatial axes; the last of them where there are fewer."""
+"""Names of the spatial axes; functions of fewer axes use the last names."""
 
 LAYOUTS = {1: ("NCW", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
-"""By the number of spatial axes: channels before them, as in PyTorch, and channels last."""
+"""Layouts by the number of spatial axes: channels before them, as in PyTorch, and channels last."""
 
 
 def described(text: str | None, axes: int, **more: str) -> str:
-    """Documentation of a function over ``axes`` spatial axes: ``text`` with their names and sizes in its gaps."""
+    """Documentation of a function over ``axes`` spatial axes: ``text`` with names and sizes of the axes inserted."""
     names = AXES[-axes:]
     words = {
         "Rank": ("One", "Two", "Three")[axes - 1],
@@ -37,7 +37,7 @@ def described(text: str | None, axes: int, **more: str) -> str:
 
 
 def over_axes(fn: Callable[Concatenate[int, P], T], axes: int) -> Callable[P, T]:
-    """``fn`` (called ``conv``, say) over ``axes`` spatial axes, its first argument: ``conv2d``.
+    """``fn`` with its first argument ``axes`` bound; ``conv`` over two axes becomes ``conv2d``.
 
     The default layout is the first of the layouts for ``axes`` axes.
     """
@@ -57,30 +57,30 @@ def over_axes(fn: Callable[Concatenate[int, P], T], axes: int) -> Callable[P, T]
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the channels' axis lies: after the batch, or last."""
+    """Position of the channels' axis: after the batch, or last."""
 
     last: bool
 
     @staticmethod
     def parse(op: str, name: str, spatial: int) -> Layout:
-        """A layout by name; an empty name is the first. Raises ``UsageError``."""
+        """The layout called ``name``; an empty name is the first layout. Raises ``UsageError``."""
         known = LAYOUTS[spatial]
         if name not in (*known, ""):
             raise UsageError(f"{op}: unknown layout {name!r}", f"Use {known[0]} or {known[1]}")
         return Layout(name == known[1])
 
     def split(self, items: Sequence[T]) -> tuple[T, T, tuple[T, ...]]:
-        """Batch, channel and spatial parts of a shape or an index."""
+        """Splits a shape or an index into its batch, channel and spatial parts."""
         batch, *rest = items
         return (batch, rest[-1], tuple(rest[:-1])) if self.last else (batch, rest[0], tuple(rest[1:]))
 
     def join(self, batch: T, channel: T, spatial: Sequence[T]) -> tuple[T, ...]:
-        """A shape or an index from its parts."""
+        """Joins batch, channel and spatial parts to a shape or an index."""
         return (batch, *spatial, channel) if self.last else (batch, channel, *spatial)
 
 
 def per_axis(op: str, name: str, value: te.Ints, axes: int, least: int) -> tuple[int, ...]:
-    """``value`` for each of ``axes`` axes, every one at least ``least``. Raises ``UsageError``."""
+    """``value`` as one number for each of ``axes`` axes, each at least ``least``. Raises ``UsageError``."""
     given = numbers(value)
     if given is None:
         raise UsageError(f"{op}: {name}={value} is not a whole number or several", f"Write {name}=2 or {name}=2,1")
@@ -96,19 +96,19 @@ def per_axis(op: str, name: str, value: te.Ints, axes: int, least: int) -> tuple
 
 
 def check_rank(op: str, what: str, shape: tuple[int, ...], rank: int) -> None:
-    """Raise ``UsageError`` for a shape of another rank."""
+    """Raises ``UsageError`` for a shape of another rank."""
     if len(shape) != rank:
         raise UsageError(f"{op}: {what} has shape {shape}", f"It has {rank} axes")
 
 
 def check_vector(op: str, what: str, ref: te.TensorRef | None, channels: int) -> None:
-    """Raise ``UsageError`` for a tensor that is not one number a channel."""
+    """Raises ``UsageError`` for a tensor that is not one number for each channel."""
     if ref is not None and ref.shape != (channels,):
         raise UsageError(f"{op}: {what} has shape {ref.shape}", f"It has one number for each of {channels} channels")
 
 
 def check_groups(op: str, groups: int, ci: int, co: int) -> None:
-    """Raise ``UsageError`` for groups that do not divide the channels."""
+    """Raises ``UsageError`` for groups that do not divide the channels."""
     if groups < 1:
         raise UsageError(f"{op}: groups={groups} is below 1", "groups is at least 1")
     for name, channels in (("ci", ci), ("co", co)):
@@ -121,9 +121,9 @@ def check_groups(op: str, groups: int, ci: int, co: int) -> None:
 
 @dataclass(frozen=True)
 class Windows:
-    """Windows over axes of an input, with a number of each kind for each axis. ``counts``: how many there are.
+    """Windows over spatial axes of an input, with one number per axis in each field. ``counts``: number of windows.
 
-    ``overhang``: whether windows reach past the padding behind the input.
+    ``overhang``: whether the last window reaches past the trailing padding.
     """
 
     sizes: tuple[int, ...]
@@ -144,11 +144,10 @@ class Windows:
         dilation: te.Ints,
         ceil_mode: bool = False,
     ) -> Windows:
-        """All that fit along each axis: ``(size + 2*padding - dilation*(kernel - 1) - 1) // stride + 1``.
+        """All windows that fit along each axis: ``(size + 2*padding - dilation*(kernel - 1) - 1) // stride + 1``.
 
-        ``ceil_mode``: windows that fit in part count where they begin inside of the input or the padding in front.
-
-        Raises ``UsageError`` where none does.
+        ``ceil_mode``: also counts a partial window if it begins inside the input or the leading padding. Raises
+        ``UsageError`` if no window fits.
         """
         axes = len(sizes)
         steps = per_axis(op, "stride", stride, axes, 1)
@@ -169,22 +168,22 @@ class Windows:
         return Windows(tuple(sizes), tuple(kernel), steps, pads, gaps, tuple(counts), tuple(overhang))
 
     def at(self, place: Sequence[te.Expr], taps: Sequence[te.Expr]) -> list[te.Expr]:
-        """The indices of the element that the window at ``place`` sees at ``taps``."""
+        """Indices of the element that the window at ``place`` reads at ``taps``."""
         parts = zip(place, self.stride, taps, self.dilation, self.padding, strict=True)
         return [i * s + r * d - p for i, s, r, d, p in parts]
 
     def seen(self, at: Sequence[te.Expr], element: te.Expr, outside: float) -> te.Expr:
-        """``element``, which stands at these indices of the input, and ``outside`` where there is none."""
+        """``element``, read at the indices ``at``; ``outside`` if these lie outside the input."""
         guarded = (x for x in zip(at, self.sizes, self.padding, self.overhang, strict=True) if x[2] or x[3])
         guard = every(both(i >= 0, i < size) for i, size, *_ in guarded)
         return element if guard is None else te.select(guard, element, outside)
 
 
 def every(conditions: Iterable[te.Expr | None]) -> te.Expr | None:
-    """The conjunction of conditions, of which some may be absent; ``None`` where all are."""
+    """The conjunction of conditions, ignoring ``None``; ``None`` if all are ``None``."""
     return reduce(both, conditions, None)
 
 
 def both(a: te.Expr | None, b: te.Expr | None) -> te.Expr | None:
-    """The conjunction of conditions, of which some may be absent."""
+    """The conjunction of two conditions, either of which may be ``None``."""
     return a if b is None else b if a is None else a & b

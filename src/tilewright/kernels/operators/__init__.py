@@ -1,4 +1,4 @@
-"""The built-in operators, each in the file here of its kind; and looking one up."""
+"""The built-in operators, in one file for each kind, and their look-up by name."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _KINDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("pointwise", ("elementwise", "add", "mul", "relu", "gelu", "silu", "sigmoid")),
     ("layout", ("permute", "transpose", "pad", "cat", "cast", "embedding")),
 )
-"""Files here, and operators that each defines, in the order in which operators are listed.
+"""Files of this folder with the operators that each defines, in the order in which operators are listed.
 
-Adding a built-in operator is its definition in the file of its kind, and its name here.
+To add a built-in operator, define it in the file of its kind and add its name here.
 """
 
 _FILES = {name: file for file, names in _KINDS for name in names}
@@ -41,9 +41,9 @@ OPERATORS = tuple(_FILES)
 
 
 def get_operator(name: str) -> Operator:
-    """An operator by name, built in or of a package, or a user's by ``FILE.py:function``. Raises ``UsageError``.
+    """An operator by name: built in, from a package, or a user's by ``FILE.py:function``. Raises ``UsageError``.
 
-    A built-in operator's file is imported when it is first asked for.
+    The file of a built-in operator is imported on its first use.
     """
     if ":" in name or name.endswith(".py"):
         from tilewright.kernels.operator_file import load_operator
@@ -62,9 +62,9 @@ def _built_in(name: str) -> Operator:
 
 
 def find_numpy(workload: Workload) -> Callable[..., Any] | None:
-    """The NumPy implementation of a workload, called with its inputs; ``None`` where there is none.
+    """The NumPy implementation of a workload, called with its inputs; ``None`` if the operator has none.
 
-    A user's operator that bears a built-in name but computes something else has none.
+    Also ``None`` for a user's operator that has a built-in name but another program.
     """
     if workload.op not in OPERATORS:
         return None

@@ -1,4 +1,4 @@
-"""Scaled dot-product attention, and its weights alone."""
+"""Scaled dot-product attention, and its softmax weights alone."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _numpy(
     if lengths:
         held = rest[mask != "none"].reshape(b, 1, 1, 1)
         last = held + (np.arange(lq)[:, None] - lq if is_causal else -1)
-        value = np.where(np.arange(lk)[:, None] < held, value, 0)  # what memory holds there may be NaN
+        value = np.where(np.arange(lk)[:, None] < held, value, 0)  # memory beyond the length may hold NaN
     if is_causal or lengths:
         score = np.where(np.arange(lk) <= last, score, -np.inf)
     weights = np.exp(below_top(score, -1))
@@ -108,18 +108,18 @@ def attention(
     """``softmax(query @ key.T * scale, over keys) @ value`` for each batch and head: as
     ``torch.nn.functional.scaled_dot_product_attention``.
 
-    Inputs in call order: ``query`` (b, h, lq, d), ``key`` (b, hk, lk, d), ``value`` (b, hk, lk, dv), ``attn_mask``
-    with ``mask``, ``lengths`` (b,) of int32 with the attribute of that name, ``table`` (b, lk/page) of int32 with
-    ``page``. Output: (b, h, lq, dv). ``hk``: heads of keys, a divisor of h, all h for 0 (PyTorch's ``enable_gqa``).
-    ``dv`` is d for 0, ``scale`` 1/sqrt(d) for 0. ``is_causal``: a query sees the keys up to its own number. ``mask``:
-    ``bool`` (keys that are false are left out) or ``float`` (added to the scaled score), of ``mask_shape``, which
-    stretches to (b, h, lq, lk): (lq, lk) unless given. ``lengths``: each call says how many keys each sequence has, 1
-    to lk; with ``is_causal`` its queries are the last lq of them. ``page``: keys and values lie in ``pages`` pages of
-    so many (b*lk/page pages for 0), as (pages, page, hk, d) and (pages, page, hk, dv), and ``table`` names the pages
-    of each sequence in order. ``score_mod``: a formula of ``score`` (scaled), ``b``, ``h``, ``q`` and ``k`` in its
-    place, such as ``score - 0.1*abs(q - k)``. A query that sees no key is NaN. 16-bit reals are computed in float32;
-    the weights are rounded before they are multiplied by values (not with ``precision=exact``, which costs matrix
-    units half as much again), and results at the end.
+    Inputs in call order: ``query`` (b, h, lq, d), ``key`` (b, hk, lk, d), ``value`` (b, hk, lk, dv), ``attn_mask`` with
+    ``mask``, ``lengths`` (b,) of int32 with the attribute of that name, ``table`` (b, lk/page) of int32 with ``page``.
+    Output: (b, h, lq, dv). ``hk``: heads of keys, a divisor of h, all h for 0 (PyTorch's ``enable_gqa``). ``dv`` is d
+    for 0, ``scale`` 1/sqrt(d) for 0. ``is_causal``: a query sees the keys up to its own number. ``mask``: ``bool``
+    (keys that are false are left out) or ``float`` (added to the scaled score). ``mask_shape``, (lq, lk) unless given,
+    broadcasts to (b, h, lq, lk). ``lengths``: the number of keys of each sequence, 1 to lk, is an input; with
+    ``is_causal`` the queries are the last lq positions. ``page``: elements of a page of keys and values. There are
+    ``pages`` pages (b*lk/page for 0), as (pages, page, hk, d) and (pages, page, hk, dv); ``table`` names the pages of
+    each sequence in order. ``score_mod``: a formula of ``score`` (scaled), ``b``, ``h``, ``q`` and ``k`` that replaces
+    the score, such as ``score - 0.1*abs(q - k)``. The output of a query that sees no key is NaN. 16-bit reals are
+    computed in float32. Weights are rounded before they are multiplied by values, and results at the end. With
+    ``precision=exact`` weights are not rounded, which takes 1.5 times as much work of matrix units.
     """
     if dv < 0 or hk < 0:
         raise UsageError(f"attention: dv={dv} hk={hk}", "Both are at least 1, or 0 for d and h")
@@ -166,8 +166,8 @@ def _infer_tbs(shapes: Shapes) -> Found:
 def tbs(b: int, seq: int, heads: int, hidden: int, *, dtype: str = "float32") -> te.TensorRef:
     """Attention weights: ``softmax over j of sum_d query[b, i, h, d] * key[b, j, h, d]``, as out[b, h, i, j].
 
-    Inputs in call order: ``query`` and ``key`` (b, seq, heads, hidden), as a layer gives them: the transposition
-    is part of the product. Output: (b, heads, seq, seq). No scale (Ansor's TBS). 16-bit reals are computed in
+    Inputs in call order: ``query`` and ``key`` (b, seq, heads, hidden), as a layer gives them: the transposition is
+    part of the product. Output: (b, heads, seq, seq). There is no scale (Ansor's TBS). 16-bit reals are computed in
     float32 and rounded once.
     """
     shape = (b, seq, heads, hidden)

@@ -117,7 +117,7 @@ def convolution(
     dtype: str,
     transposed: bool = False,
 ) -> te.TensorRef:
-    """``fn``, of ``nn``, on inputs of the sizes that :func:`size_names` names, with what follows it.
+    """``fn``, of ``nn``, on inputs of the sizes named by :func:`size_names`, with the layer's epilogue.
 
     ``window``: ``fn``'s arguments after the bias, in its order.
     """
@@ -133,7 +133,7 @@ def convolution(
 
 
 def size_names(axes: int) -> tuple[str, ...]:
-    """Names of the sizes of a convolution of either direction: batch, channels, space, features, kernel."""
+    """Names of the sizes of a convolution, plain or transposed: batch, channels, space, features, kernel."""
     names = AXES[-axes:]
     return ("n", "ci", *names, "co", *(f"k{a}" for a in names))
 
@@ -149,7 +149,7 @@ def infer_convolution(
     batch_norm: bool,
     transposed: bool = False,
 ) -> Found:
-    """Sizes by ``names``, as :func:`size_names` gives them, from the inputs' shapes."""
+    """Sizes by ``names``, as :func:`size_names` returns them, from the inputs' shapes."""
     check_ranks(op, shapes, [(len(names) + 1) // 2] * 2)
     n, ci, sizes = split_image(layout, shapes[0])
     last = layout in CHANNELS_LAST
@@ -182,7 +182,8 @@ def numpy_convolution(
     precision: str = "ieee",
     **layer: Any,
 ) -> Array:
-    """One matrix product a tap, of the weights and the window's view of the input: ``exact`` in any ``precision``."""
+    """Convolution by one matrix product per tap, of the weights and a shifted view of the input; exact in any
+    ``precision``."""
     del precision
     axes, after = x.ndim - 2, Layer(**layer)
     whole = padded(channels_first(x, after.layout), tuples(padding, axes))
@@ -210,7 +211,7 @@ def numpy_transposed(
     dilation: te.Ints,
     **layer: Any,
 ) -> Array:
-    """Every tap adds the input, times its weights, to the places of the output that it reaches."""
+    """Transposed convolution: every tap adds the input, times its weights, to the output elements that it reaches."""
     axes, after = x.ndim - 2, Layer(**layer)
     whole = channels_first(x, after.layout)
     w = np.moveaxis(wide(weight), (-2, -1), (0, 1)) if after.layout in CHANNELS_LAST else wide(weight)
@@ -218,7 +219,7 @@ def numpy_transposed(
     steps, gaps = tuples(stride, axes), tuples(dilation, axes)
     pads, extras = tuples(padding, axes), tuples(output_padding, axes)
     spans = [(h - 1) * s + d * (k - 1) + 1 for h, s, d, k in zip(sizes, steps, gaps, kernel, strict=True)]
-    # Beyond what the taps reach, a larger output_padding than padding leaves places that nothing is added to.
+    # If output_padding exceeds padding, the output has elements that no tap reaches.
     full = np.zeros((n, groups * og, *(a + e for a, e in zip(spans, extras, strict=True))), whole.dtype)
     check_window(kernel, sizes)
     flat = whole.reshape(n, groups, ci // groups, math.prod(sizes))

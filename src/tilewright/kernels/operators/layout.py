@@ -1,5 +1,4 @@
-"""Operators that move elements or convert them: other orders of axes, borders, tensors one after the other, rows by
-number, other element types."""
+"""Operators that move or convert elements: permutation, padding, concatenation, gathers of rows, casts."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ from tilewright.kernels.operators.numeric import (
 from tilewright.kernels.parameters import numbers
 
 MOVED = (*REALS, "int64", "int32", "int8")
-"""Dtypes of operators that compute nothing."""
+"""Dtypes of operators that only move elements."""
 
 # --------------------------------------------------------------------------- axes
 
@@ -91,9 +90,9 @@ def _infer_pad(shapes: Shapes, *, pad: te.Ints) -> Found:
 
 @operator(numpy=_numpy_pad, infer=_infer_pad, dtypes=REALS, example={"shape": "64,128,32", "pad": "1,1,2,2"})
 def pad(shape: te.Shape, pad: te.Ints, *, value: float = 0.0, dtype: str = "float32") -> te.TensorRef:
-    """``input`` with ``value`` around it: ``pad`` holds two numbers an axis, before and after, the last axis first.
+    """``input`` padded with ``value``: ``pad`` holds two numbers for each axis, before and after, the last axis first.
 
-    Input: ``input`` (``shape``). Output: the sizes with what is added; negative numbers cut off.
+    Input: ``input`` (``shape``). Output: the padded sizes; negative numbers cut elements off.
     """
     return nn.pad(te.input("input", shape, dtype), pad, value)
 
@@ -109,7 +108,7 @@ def _infer_cat(shapes: Shapes, dim: int) -> Found:
     if len(shapes) > len(NAMES):
         raise ValueError(f"it takes {len(NAMES)} tensors at most")
     filled = [[max(k, 1) for k in s] for s in shapes]
-    nn.cat([te.input(n, s) for n, s in zip(NAMES, filled, strict=False)], dim)  # which refuses what does not fit
+    nn.cat([te.input(n, s) for n, s in zip(NAMES, filled, strict=False)], dim)  # which refuses shapes that do not fit
     return {name: text(shape) for name, shape in zip(NAMES, [*shapes, (), (), ()], strict=False)}
 
 
@@ -123,10 +122,10 @@ def cat(
     dim: int = 0,
     dtype: str = "float32",
 ) -> te.TensorRef:
-    """Up to four tensors one after the other along the axis ``dim``.
+    """Concatenation of up to four tensors along the axis ``dim``.
 
-    Inputs in call order: ``a``, ``b``, ``c``, ``d``, of the shapes that are given; all axes but ``dim`` agree.
-    Output: their sizes, added up along ``dim``.
+    Inputs in call order: ``a``, ``b``, ``c``, ``d``, of the shapes that are given; all axes but ``dim`` agree. Output:
+    their sizes, added up along ``dim``.
     """
     shapes = [s for s in (a, b, c, d) if s]
     return nn.cat([te.input(n, s, dtype) for n, s in zip(NAMES, shapes, strict=False)], dim)
@@ -158,8 +157,8 @@ def embedding(
     """``out[..., j] = weight[input[...], j]``.
 
     Inputs in call order: ``input`` (``shape``), whole numbers of ``index_dtype``; ``weight`` (num_embeddings,
-    embedding_dim). Output: ``shape`` and embedding_dim. A number outside of the table reads its first or last
-    row, where PyTorch raises an error.
+    embedding_dim). Output: ``shape`` and embedding_dim. A number outside the table reads its first or last row, where
+    PyTorch raises an error.
     """
     index = te.input("input", shape, index_dtype)
     return nn.embedding(index, te.input("weight", (num_embeddings, embedding_dim), dtype))
@@ -189,11 +188,11 @@ def _numpy_cast(x: Array, out_dtype: Result, *, dtype: str) -> Array:
     ),
 )  # fmt: skip
 def cast(shape: te.Shape, *, out_dtype: Result = "float16", dtype: str = "float32") -> te.TensorRef:
-    """``input`` as ``out_dtype``: reals are rounded to nearest even, or cut toward zero where whole numbers are asked
-    for; whole numbers that do not fit wrap.
+    """``input`` as ``out_dtype``: reals round to nearest even; to whole numbers they truncate toward zero. Whole
+    numbers wrap.
 
-    Input: ``input`` (``shape``). Output: ``shape``. What float16, bfloat16 and float8_e5m2 cannot hold becomes
-    infinite, and NaN in float8_e4m3fn. Real values outside of a whole type are undefined, as in C. 8-bit reals
+    Input: ``input`` (``shape``). Output: ``shape``. Values too large for float16, bfloat16 and float8_e5m2 become
+    infinite, for float8_e4m3fn NaN. Real values outside the range of a whole type are undefined, as in C. 8-bit reals
     are passed as arrays of the ``ml_dtypes`` package, or as their bits (uint8) with ``dtype`` given.
     """
     x = te.input("input", shape, dtype)

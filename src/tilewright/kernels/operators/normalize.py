@@ -1,4 +1,4 @@
-"""Normalisation of batches, layers, groups and by root mean squares, softmax, and gradients of both."""
+"""Layer, RMS, group and batch normalisation, softmax, and gradients."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _centred(x: Array, axes: tuple[int, ...]) -> Array:
 
 
 def _by_root(x: Array, axes: tuple[int, ...], eps: float) -> Array:
-    """``x`` over the root of the mean of its squares."""
+    """``x`` divided by the root of the mean of its squares."""
     return np.asarray(x / np.sqrt((x * x).mean(axis=axes, keepdims=True) + x.dtype.type(eps)))
 
 
@@ -71,7 +71,7 @@ def _infer_rows(
 def _rows(
     op: str, shape: Shape, normalized_shape: Shape, vectors: tuple[bool, ...], residual: bool, dtype: str
 ) -> tuple[te.TensorRef, Shape, list[te.TensorRef | None]]:
-    """What is normalised, the sizes of the last axes, and weight and bias, each where it is asked for."""
+    """The tensor to normalise, the sizes of the last axes, and weight and bias, each if requested."""
     own = normalized_shape or shape[-1:]
     if not shape:
         raise UsageError(f"{op}: shape has no axes", "Give at least one")
@@ -212,7 +212,7 @@ def batch_norm(
 def _norm_backward(
     norm: str, gradient: Callable[..., te.TensorRef], small: float, formula: str, normal: str
 ) -> Operator:
-    """``gradient``, of ``nn``, of a norm's input as an operator. ``small``: the norm's ``eps`` by default."""
+    """``gradient``, of ``nn``, of a norm's input as an operator. ``small``: the norm's default ``eps``."""
     name = f"{norm}_backward"
     centred = norm == "layer_norm"
 
@@ -268,7 +268,7 @@ rms_norm_backward = _norm_backward(
 
 
 def _infer_pair(op: str, shapes: Shapes) -> Found:
-    """``shape`` is that of two inputs."""
+    """``shape`` of two inputs, which must be equal."""
     shape, *rest = shapes
     expected(op, rest, [shape])
     return {"shape": text(shape)}

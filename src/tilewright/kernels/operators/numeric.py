@@ -1,5 +1,5 @@
-"""What independent implementations in NumPy share: 16-bit reals, axes, inputs that are asked for, epilogues; and the
-element types of matrix products."""
+"""Helpers of the independent NumPy implementations: 16-bit reals, axes, optional inputs, epilogues; and element types
+of matrix products."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tilewright.kernels.parameters import numbers
 Array = np.ndarray[Any, Any]
 REALS = ("float32", "float64", "float16", "bfloat16")
 NAMES = ("a", "b", "c", "d")
-"""Of the inputs of operators that take several of one kind."""
+"""Names of inputs of operators that take several tensors of one kind."""
 
 Shape = tuple[int, ...]
 Shapes = Sequence[Shape]
@@ -29,7 +29,8 @@ Found = dict[str, Value]
 
 
 def rounded(fn: Callable[..., Array]) -> Callable[..., Array]:
-    """``fn`` on 16-bit reals as float32, a real result rounded once to the type of the first real input."""
+    """``fn`` with 16-bit reals passed as float32, and a real result rounded once to the type of the first real
+    input."""
 
     @wraps(fn)
     def run(*inputs: Array, **attributes: Any) -> Array:
@@ -48,29 +49,29 @@ def rounded_like(out: Array, like: Array) -> Array:
 
 
 def below_top(x: Array, axes: int | tuple[int, ...] | None) -> Array:
-    """``x`` less its largest value along the axes: nothing overflows in an exponential of it. Rows may be empty."""
+    """``x`` minus its largest value along the axes, so that its exponential does not overflow. Rows may be empty."""
     less: Array = x - x.max(axis=axes, keepdims=True, initial=-np.inf)
     return less
 
 
 def axes_of(dim: int | tuple[int, ...]) -> tuple[int, ...] | None:
-    """``dim`` as NumPy's ``axis``: ``None`` for all."""
+    """``dim`` as NumPy's ``axis``: ``None`` for all axes."""
     return numbers(dim) or None
 
 
 def text(shape: Shape) -> str:
-    """A shape as parameters store it."""
+    """Text of a shape, as parameters store it."""
     return ",".join(map(str, shape))
 
 
 def shape_of_input(shapes: Shapes) -> Found:
-    """``shape`` is the one input's."""
+    """``shape`` of the only input."""
     (shape,) = shapes
     return {"shape": text(shape)}
 
 
 def expected(op: str, rest: Shapes, wanted: Shapes, first: str = "operands") -> None:
-    """Raise ``UsageError`` where the shapes after the ``first`` inputs are not the wanted ones."""
+    """Raises ``UsageError`` if the shapes after the ``first`` inputs are not the wanted ones."""
     if list(rest) != list(wanted):
         raise UsageError(f"{op} got {list(rest)} after {first}", f"These attributes take {list(wanted)}")
 
@@ -80,7 +81,7 @@ def numpy_epilogue(
 ) -> Array:
     """``activation(out + bias) + residual`` in the dtype of ``out``, each part optional.
 
-    ``rest`` holds the bias and the residual that are asked for.
+    ``rest`` holds the bias and the residual, if requested.
     """
     extra = list(rest)
     if len(extra) != bias + residual:
@@ -96,9 +97,9 @@ def numpy_epilogue(
 
 # --------------------------------------------------------------------------- types of products
 
-# What is multiplied, summed and stored for each ``dtype``. Sums are float32, or float64 for float64 and int32 for int8.
-# Bias, activation and residual follow in the sum's type (in float32 where int8 gives a real result); the result is
-# rounded once, at the end.
+# Types of operands, sums and results for each ``dtype``. Sums are float32, or float64 for float64 and int32 for int8.
+# Bias, activation and residual follow in the sum's type (in float32 if int8 gives a real result). The result is rounded
+# once, at the end.
 
 
 OutDtype = Literal["auto", "float32", "float64", "float16", "bfloat16", "int32"]
@@ -117,12 +118,12 @@ _RESULTS = {
 
 
 def sum_dtype(dtype: str) -> str:
-    """In which type products are multiplied and summed."""
+    """Type in which products are multiplied and summed."""
     return RECORDS[dtype].accumulated
 
 
 def result_dtype(op: str, dtype: str, out_dtype: str, precision: str, activation: str) -> str:
-    """The output's type. Raises ``UsageError`` for a combination that there is none of."""
+    """The output's type. Raises ``UsageError`` for an unsupported combination."""
     if precision != "ieee" and dtype != "float32":
         raise UsageError(
             f"{op}: precision={precision} is of float32 operands, and dtype is {dtype}",
@@ -143,7 +144,8 @@ def result_dtype(op: str, dtype: str, out_dtype: str, precision: str, activation
 def sum_of_products(
     k: int, a: Callable[[te.Expr], te.Expr], b: Callable[[te.Expr], te.Expr], precision: str
 ) -> te.Reduction:
-    """The sum over k of the products of two operands' elements, or of their parts: small with big ones first."""
+    """The sum over k of products of two operands' elements; with ``tf32x3``, of their TF32 terms, small times big
+    first."""
     if precision == "tf32x3":
 
         def part(x: te.Expr, small: te.Expr) -> te.Expr:
@@ -155,19 +157,19 @@ def sum_of_products(
 
 
 def _factor(x: te.Expr, precision: str) -> te.Expr:
-    """An operand's element as it is multiplied."""
+    """An operand's element, converted for the multiplication."""
     if precision == "ieee":
         return te.cast(x, sum_dtype(x.dtype))
     return te.round_tf32(x) if precision == "tf32" else te.truncate_tf32(x)
 
 
 def epilogue_dtype(dtype: str, out: str) -> str:
-    """In which type bias, activation and residual are computed."""
+    """Type in which bias, activation and residual are computed."""
     return "float32" if dtype == "int8" and out != "int32" else sum_dtype(dtype)
 
 
 def numpy_product(a: Array, b: Array, precision: str, out_dtype: str) -> tuple[Array, str]:
-    """``a @ b`` in the type that an epilogue is computed in, and the output's type.
+    """``a @ b`` in the type in which the epilogue is computed, and the output's type.
 
     bfloat16 is passed as its bits (uint16).
     """
@@ -180,7 +182,7 @@ def numpy_product(a: Array, b: Array, precision: str, out_dtype: str) -> tuple[A
         return np.matmul(small_a, big_b) + np.matmul(big_a, small_b) + np.matmul(big_a, big_b), out
     if precision != "ieee":
         a, b = (_tf32(x, 0x1000 if precision == "tf32" else 0) for x in (a, b))
-    elif dtype == "int8":  # every sum is exact in float64, which numpy multiplies far faster
+    elif dtype == "int8":  # sums are exact in float64, which NumPy multiplies far faster
         product = np.matmul(a.astype(np.float64), b.astype(np.float64))
         return product.astype(epilogue_dtype(dtype, out)), out
     elif dtype != "float64":
@@ -189,18 +191,18 @@ def numpy_product(a: Array, b: Array, precision: str, out_dtype: str) -> tuple[A
 
 
 def wide(x: Array) -> Array:
-    """16-bit reals as float32; others as they are."""
+    """16-bit reals as float32; other arrays unchanged."""
     return from_bfloat16(x) if x.dtype == np.uint16 else x.astype(np.float32) if x.dtype == np.float16 else x
 
 
 def numpy_result(x: Array, out: str) -> Array:
     """``x`` rounded to the output's type; bfloat16 as its bits."""
-    with np.errstate(over="ignore"):  # what float16 cannot hold becomes infinite
+    with np.errstate(over="ignore"):  # values too large for float16 become infinite
         return to_bfloat16(x) if out == "bfloat16" else x.astype(out, copy=False)
 
 
 def _tf32(x: Array, more: int = 0x1000) -> Array:
-    """``x`` cut to TF32, after ``more`` is added to its bits: by default rounded to nearest."""
+    """``x`` truncated to TF32 after ``more`` is added to its bits; the default ``more`` rounds to nearest."""
     bits = np.ascontiguousarray(x).view(np.uint32)
     rounded = ((bits + np.uint32(more)) & np.uint32(0xFFFFE000)).view(np.float32)
     return np.where(np.isnan(x), x, rounded)

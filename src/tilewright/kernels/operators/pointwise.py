@@ -1,4 +1,4 @@
-"""Formulas of every element: ``elementwise``, and operators that are one of its formulas under a name of their own."""
+"""Elementwise operators: ``elementwise`` with a formula, and operators named after one formula."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from tilewright.kernels.operators.numeric import (
 )
 
 INPUTS = ("x", "y", "z")
-"""Of a formula, in call order."""
+"""Names of a formula's inputs, in call order."""
 
 EXAMPLE: dict[str, Value] = {"shape": "1024,1024"}
 
 
 def _read(fn: str) -> tuple[str, ...]:
-    """The inputs that a formula names, in call order. Raises ``UsageError`` for other names, or none."""
+    """The inputs that a formula names, in call order. Raises ``UsageError`` for other names, or if ``x`` is missing."""
     found = names("elementwise", fn)
     unknown = sorted(found - set(INPUTS))
     if unknown or "x" not in found:
@@ -73,11 +73,11 @@ def elementwise(
 ) -> te.TensorRef:
     """``fn`` of every element: a formula over the inputs ``x``, ``y`` and ``z``, as in ``gelu(x*2 + y)``.
 
-    Inputs in call order: those that ``fn`` names: ``x`` (``shape``), ``y`` and ``z`` (the same, or ``y_shape``
-    and ``z_shape``, which stretch to it as in NumPy). Output: ``shape``. A formula has ``+ - * / **``,
-    comparisons, ``and or not``, numbers, ``inf``, ``pi``, and ``abs exp log log1p pow sqrt rsqrt sin cos tanh erf floor
-    maximum minimum where relu gelu gelu_tanh silu sigmoid``; ``where(condition, a, b)``, ``pow(a, b)``. 16-bit reals
-    are computed in float32 and rounded once.
+    Inputs in call order: those that ``fn`` names. ``x`` has ``shape``; ``y`` and ``z`` have ``shape``, or ``y_shape``
+    and ``z_shape``, which broadcast to it as in NumPy. Output: ``shape``. A formula has ``+ - * / **``, comparisons,
+    ``and or not``, numbers, ``inf``, ``pi``, and ``abs exp log log1p pow sqrt rsqrt sin cos tanh erf floor maximum
+    minimum where relu gelu gelu_tanh silu sigmoid``; ``where(condition, a, b)``, ``pow(a, b)``. 16-bit reals are
+    computed in float32 and rounded once.
     """
     shapes = {"x": shape, "y": y_shape or shape, "z": z_shape or shape}
     read = _read(fn)
@@ -88,7 +88,7 @@ def elementwise(
 
 
 def numpy_formula(fn: str) -> Callable[..., Array]:
-    """The formula on arrays ``x`` and ``y``."""
+    """The NumPy function of a formula on arrays ``x`` and ``y``."""
 
     @rounded
     def run(*inputs: Array, **_: object) -> Array:
@@ -98,7 +98,7 @@ def numpy_formula(fn: str) -> Callable[..., Array]:
 
 
 def infer_pair(shapes: Shapes) -> Found:
-    """``shape`` is the first input's, to which the second stretches."""
+    """``shape`` of the first input, to which the second broadcasts."""
     shape, other = shapes
     if len(other) > len(shape) or any(a not in (1, b) for a, b in zip(other[::-1], shape[::-1], strict=False)):
         raise UsageError(f"an input of shape {other} does not stretch to {shape}", "Give the larger one first")
@@ -106,7 +106,7 @@ def infer_pair(shapes: Shapes) -> Found:
 
 
 def _unary(fn: Callable[[te.TensorRef], te.TensorRef], meaning: str) -> Operator:
-    """``fn``, of ``nn``, as an operator; formulas have the same name for it."""
+    """``fn``, of ``nn``, as an operator; formulas have a function of its name."""
 
     def define(shape: te.Shape, *, dtype: str = "float32") -> te.TensorRef:
         return nn.cast(fn(te.input("input", shape, dtype)), dtype)

@@ -1,4 +1,4 @@
-"""Matrix products with what may follow one in a dense layer, and contractions of other kinds."""
+"""Matrix products with the epilogue of a dense layer, and other contractions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _product(
     dtype: str, *, trans_a: bool = False, trans_b: bool = False, bias: bool = False, activation: Activation = "none",
     residual: bool = False,
 ) -> te.TensorRef:  # fmt: skip
-    """(*batch, m, k) by (*batch, k, n), either with its last two axes exchanged, and what follows."""
+    """(*batch, m, k) by (*batch, k, n), each optionally with its last two axes exchanged, and the epilogue."""
     out = result_dtype(op, dtype, out_dtype, precision, activation)
     inner = epilogue_dtype(dtype, out)
     plain = not bias and not residual and activation == "none"
@@ -110,15 +110,15 @@ def matmul(
 ) -> te.TensorRef:
     """Matrix product: ``out[i, j] = activation(sum_k a[i, k] * b[k, j] + bias[j]) + residual[i, j]``.
 
-    Inputs in call order: ``a`` (m, k), or (k, m) with ``trans_a``; ``b`` (k, n), or (n, k) with
-    ``trans_b``; ``bias`` (n,) and ``residual`` (m, n) where asked for. Output: (m, n).
-    ``activation``: none, relu, gelu (exact), gelu_tanh (approximation by tanh) or silu.
+    Inputs in call order: ``a`` (m, k), or (k, m) with ``trans_a``; ``b`` (k, n), or (n, k) with ``trans_b``; ``bias``
+    (n,) and ``residual`` (m, n) where asked for. Output: (m, n). ``activation``: none, relu, gelu (exact), gelu_tanh
+    (approximation by tanh) or silu.
 
-    float16 and bfloat16 are multiplied and summed in float32, int8 in int32. ``out_dtype``: of the
-    output, ``bias`` and ``residual``; ``auto`` is ``dtype``, and int32 for int8. ``precision``: ieee,
-    or tf32, which rounds float32 operands to 10 bits of mantissa, as Tensor Cores take them, or tf32_truncated, which
-    leaves the rest to those: they cut it off; or tf32x3 (3xTF32), which multiplies what rounding leaves too, in two
-    further products: off by at most 2^-21 of the sum of ``abs(a) * abs(b)`` beside float32's sums.
+    float16 and bfloat16 are multiplied and summed in float32, int8 in int32. ``out_dtype``: type of the output,
+    ``bias`` and ``residual``; ``auto`` is ``dtype``, and int32 for int8. ``precision``: ieee; tf32, which rounds
+    float32 operands to 10 bits of mantissa, as Tensor Cores take them; tf32_truncated, where Tensor Cores cut the low
+    bits off; or tf32x3 (3xTF32), which adds two products of the remainders. Its error is at most 2^-21 of the sum of
+    ``abs(a) * abs(b)`` more than that of float32's sums.
     """
     return _product(
         "matmul", ("a", "b"), (), m, n, k, out_dtype, precision, dtype, trans_a=trans_a, trans_b=trans_b, bias=bias,
@@ -225,7 +225,7 @@ def bmm(
     precision: Precision = "ieee",
     dtype: str = "float32",
 ) -> te.TensorRef:
-    """``out[p] = input[p] @ mat2[p]``: ``batch_matmul`` without what may follow it, and shares its kernels.
+    """``out[p] = input[p] @ mat2[p]``: ``batch_matmul`` without an epilogue; both share their kernels.
 
     Inputs in call order: ``input`` (b, m, k), ``mat2`` (b, k, n). Output: (b, m, n). Types, ``out_dtype`` and
     ``precision`` are as for ``matmul``.
@@ -318,9 +318,9 @@ def _infer_grouped(shapes: Shapes) -> Found:
 def grouped_matmul(m: int, n: int, k: int, groups: int, *, dtype: str = "float32") -> te.TensorRef:
     """``out[i, j] = sum_k input[i, k] * weight[group[i], k, j]``: each row by the matrix of its group.
 
-    Inputs in call order: ``input`` (m, k), ``weight`` (groups, k, n), ``group`` (m,) int32. Output: (m, n). Rows
-    may come in any order. A number outside of the groups counts as the first or last. 16-bit reals are summed in
-    float32 and rounded once. Groups of equal size are ``batch_matmul``.
+    Inputs in call order: ``input`` (m, k), ``weight`` (groups, k, n), ``group`` (m,) int32. Output: (m, n). Rows may
+    come in any order. A group below 0 counts as the first one, a group beyond the last as the last one. 16-bit reals
+    are summed in float32 and rounded once. Groups of equal size are ``batch_matmul``.
     """
     x, weight = te.input("input", (m, k), dtype), te.input("weight", (groups, k, n), dtype)
     return nn.cast(nn.grouped_matmul(x, weight, te.input("group", (m,), "int32")), dtype)
@@ -359,9 +359,9 @@ def einsum(
 ) -> te.TensorRef:
     """The contraction ``equation`` of one to four operands, as ``torch.einsum``: ``bhqd,bhkd->bhqk``.
 
-    Inputs in call order: ``a``, ``b``, ``c``, ``d``, of the shapes that are given. Output: the sizes of the
-    letters after ``->``. Letters that are missing there are summed; one that an operand has twice walks its
-    diagonal; there is no ellipsis. 16-bit reals are summed in float32 and rounded once, int8 in int32.
+    Inputs in call order: ``a``, ``b``, ``c``, ``d``, of the shapes that are given. Output: the sizes of the letters
+    after ``->``. Letters that are missing there are summed. A letter that an operand has twice reads its diagonal.
+    There is no ellipsis. 16-bit reals are summed in float32 and rounded once, int8 in int32.
     """
     shapes = [s for s in (a, b, c, d) if s]
     parse(equation, shapes)

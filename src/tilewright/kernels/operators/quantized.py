@@ -1,4 +1,5 @@
-"""Products with quantised operands: int8 matrices, int8 weights that are scaled on the way, 8-bit reals in blocks."""
+"""Products with quantised operands: int8 matrices, int8 weights scaled before the product, 8-bit reals scaled by
+block."""
 
 from __future__ import annotations
 
@@ -132,10 +133,10 @@ def dequant_matmul(
 ) -> te.TensorRef:
     """``out = activation(input @ (weight * scale) + bias)`` with int8 weights.
 
-    Inputs in call order: ``input`` (m, k); ``weight`` (k, n), or (n, k) with ``trans_b``, int8 (4-bit weights one
-    in a byte); ``scale`` (n,), or (k/group_size, n) with ``group_size``: one scale for so many rows of a column;
-    ``bias`` (n,) where asked for. Output: (m, n). ``scale`` and ``bias`` have the input's type; sums are
-    float32 (float64 for float64), rounded once.
+    Inputs in call order: ``input`` (m, k); ``weight`` (k, n), or (n, k) with ``trans_b``, int8 (4-bit weights one in a
+    byte). ``scale`` is (n,), one for each column; with ``group_size`` it is (k/group_size, n), one for each column and
+    ``group_size`` rows. ``bias`` (n,) where asked for. Output: (m, n). ``scale`` and ``bias`` have the input's type;
+    sums are float32 (float64 for float64), rounded once.
     """
     if group_size < 0 or (group_size and k % group_size):
         raise UsageError(f"dequant_matmul: group_size={group_size} does not divide k={k}", "Use a divisor of k, or 0")
@@ -158,7 +159,7 @@ def dequant_matmul(
 
 
 def _scales(m: int, n: int, k: int, block: int, by_column: bool, trans_b: bool, bias: bool) -> list[Shape]:
-    """Shapes of what follows the operands."""
+    """Shapes of the inputs after the two operands."""
     if block < 1:
         raise UsageError(f"scaled_mm: block cannot be {block}", "Use a whole number of at least 1")
     deep, columns = -(-k // block), n if by_column else -(-n // block)
@@ -208,13 +209,13 @@ def scaled_mm(
     out_dtype: ScaledResult = "bfloat16",
     dtype: str = "float8_e4m3fn",
 ) -> te.TensorRef:
-    """Product of scaled 8-bit reals: ``out[i, j] = sum_k a[i, k] * scale_a[i, k/block] * b[k, j] *
-    scale_b[k/block, j/block] + bias[j]``.
+    """Product of scaled 8-bit reals: ``out[i, j] = sum_k a[i, k] * scale_a[i, k/block] * b[k, j] * scale_b[k/block,
+    j/block] + bias[j]``.
 
     Inputs in call order: ``a`` (m, k); ``b`` (k, n), or (n, k) with ``trans_b``; ``scale_a`` (m, k/block) and
-    ``scale_b`` (k/block, n/block), float32, the latter's axes exchanged with ``trans_b``, blocks at the edges
-    smaller; ``bias`` (n,) of ``out_dtype`` where asked for. With ``by_column`` ``scale_b`` is (k/block, n): one scale
-    for each column and block of k. Output: (m, n) of ``out_dtype``.
+    ``scale_b`` (k/block, n/block), float32; ``bias`` (n,) of ``out_dtype`` where asked for. With ``trans_b`` the axes
+    of ``scale_b`` are exchanged too. Blocks at the edges may be smaller. With ``by_column`` ``scale_b`` is (k/block,
+    n): one scale for each column and block of k. Output: (m, n) of ``out_dtype``.
 
     Sums are float32, rounded once at the end. 8-bit reals are passed as arrays of the ``ml_dtypes`` package, or as
     their bits (uint8) with ``dtype`` given.

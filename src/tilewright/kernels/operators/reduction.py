@@ -18,7 +18,7 @@ EXAMPLE: dict[str, Value] = {"shape": "128,1024", "dim": 1}
 
 
 def _numpy_reduction(reduce: Callable[..., Any]) -> Callable[..., Array]:
-    """A reduction of NumPy with an operator's attributes."""
+    """A reduction of NumPy, called with an operator's attributes."""
 
     @rounded
     def run(x: Array, dim: te.Ints, keepdim: bool) -> Array:
@@ -28,7 +28,7 @@ def _numpy_reduction(reduce: Callable[..., Any]) -> Callable[..., Array]:
 
 
 def _numpy_position(find: Callable[..., Any]) -> Callable[..., Array]:
-    """``np.argmax`` or ``np.argmin`` with an operator's attributes: along one axis, or in all."""
+    """``np.argmax`` or ``np.argmin``, called with an operator's attributes: along one axis, or over all."""
 
     @rounded
     def run(x: Array, dim: te.Ints, keepdim: bool) -> Array:
@@ -67,7 +67,7 @@ def _operator(
     shapes: str = VALUE,
     whole: tuple[str, ...] = (),
 ) -> Operator:
-    """``reduce``, of ``nn``, as an operator, its values in the input's type. ``whole``: its dtypes beside reals."""
+    """``reduce``, of ``nn``, as an operator whose values have the input's type. ``whole``: its integer dtypes."""
 
     def define(shape: te.Shape, *, dim: te.Ints = (), keepdim: bool = False, dtype: str = "float32") -> te.TensorRef:
         out = reduce(te.input("input", shape, dtype), dim, keepdim)
@@ -126,9 +126,9 @@ def var_mean(
 ) -> tuple[te.TensorRef, te.TensorRef]:
     """Variance and mean of ``input`` over the axes ``dim``, over all where none is given.
 
-    The variance is the sum of squares about the mean over their number less ``correction``. Input: ``input``
-    (``shape``). Outputs: both without these axes, or with ``keepdim`` of size 1 there. 16-bit reals are reduced in
-    float32 and rounded once.
+    The variance is the sum of squared differences from the mean, divided by their number less ``correction``. Input:
+    ``input`` (``shape``). Outputs: both without the axes ``dim``, or with ``keepdim`` of size 1 there. 16-bit reals are
+    reduced in float32 and rounded once.
     """
     var, mean = nn.var_mean(te.input("input", shape, dtype), dim, correction, keepdim)
     return nn.cast(var, dtype), nn.cast(mean, dtype)
@@ -149,9 +149,9 @@ def norm(
 ) -> te.TensorRef:
     """Norm of ``input`` over the axes ``dim``, over all where none is given: as ``torch.linalg.vector_norm``.
 
-    ``ord``: ``2`` (over the two axes of a matrix: the Frobenius norm), ``1`` or ``inf``, as texts. Input:
-    ``input`` (``shape``). Output: without these axes, or with ``keepdim`` of size 1 there. 16-bit reals are
-    summed in float32 and rounded once.
+    ``ord``: ``2`` (over the two axes of a matrix: the Frobenius norm), ``1`` or ``inf``, as texts. Input: ``input``
+    (``shape``). Output: without the axes ``dim``, or with ``keepdim`` of size 1 there. 16-bit reals are summed in
+    float32 and rounded once.
     """
     return nn.cast(nn.norm(te.input("input", shape, dtype), ord, dim, keepdim), dtype)
 
@@ -163,7 +163,7 @@ def _numpy_cumsum(x: Array, dim: int) -> Array:
 
 @operator(numpy=_numpy_cumsum, infer=shape_of_input, dtypes=(*REALS, "int32"), example={"shape": "256,1024"})
 def cumsum(shape: te.Shape, *, dim: int = -1, dtype: str = "float32") -> te.TensorRef:
-    """Cumulative sum along the axis ``dim``: each element with all that stand before it.
+    """Cumulative sum along the axis ``dim``: each element plus all elements before it.
 
     Input: ``input`` (``shape``). Output: ``shape``; of int32 in int64, as in PyTorch. PyTorch has no default for
     ``dim``. 16-bit reals are summed in float32, and every result is rounded once.

@@ -1,5 +1,5 @@
-"""Pooling, and what convolutions share with it: operators of any number of axes, layouts, sizes from shapes, and NumPy
-code without expressions."""
+"""Pooling, and helpers that it shares with convolutions: operators for any number of axes, layouts, sizes from shapes,
+and NumPy implementations without expressions."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def over_axes(
     without: Sequence[str] = (),
     **text: str,
 ) -> Operator:
-    """``define`` (called ``conv``, say) over ``axes`` spatial axes as an operator: ``conv2d``.
+    """``define`` over ``axes`` spatial axes as an operator; ``conv`` over two axes becomes ``conv2d``.
 
-    ``define`` takes the number of axes, a tuple of all ``sizes``, which the operator takes by these names, and the
-    operator's further parameters, of which those in ``without`` keep their defaults. ``text``: what its documentation
-    says beside the names of axes. ``infer`` is given the operator's name and ``sizes`` in front.
+    ``define`` takes the number of axes, a tuple of all ``sizes`` and the operator's further parameters; parameters in
+    ``without`` keep their defaults. The operator takes each size by name. ``text``: values for the placeholders of the
+    documentation, beside names of axes. ``infer`` receives the operator's name and ``sizes`` as its first arguments.
     """
     signature = inspect.signature(define)
     rest = [p for p in list(signature.parameters.values())[2:] if p.name not in without]
@@ -69,13 +69,13 @@ def over_axes(
 
 
 def image(layout: str, n: int, c: int, spatial: Sequence[int]) -> Shape:
-    """Shape of activations."""
+    """Shape of activations in a layout."""
     return (n, *spatial, c) if layout in CHANNELS_LAST else (n, c, *spatial)
 
 
 @dataclass(frozen=True)
 class Layer:
-    """What follows a convolution, each part where it is asked for, and how activations lie."""
+    """Epilogue of a convolution, each part optional, and the layout of activations."""
 
     layout: str
     bias: bool
@@ -84,7 +84,7 @@ class Layer:
     activation: Activation
 
     def finished(self, out: te.TensorRef, co: int, dtype: str) -> te.TensorRef:
-        """Batch normalisation and activation of a sum with its bias, rounded to ``dtype``."""
+        """Batch normalisation and activation of a sum that includes its bias, rounded to ``dtype``."""
         if self.batch_norm:
             names = ("running_mean", "running_var", "bn_weight", "bn_bias")
             vectors = [te.input(name, (co,), dtype) for name in names]
@@ -117,7 +117,7 @@ def split_image(layout: str, shape: Shape) -> tuple[int, int, Shape]:
 
 
 def check_ranks(op: str, shapes: Shapes, ranks: Sequence[int]) -> None:
-    """Raise ``UsageError`` where the first inputs are not of these ranks."""
+    """Raises ``UsageError`` if the first inputs do not have these ranks."""
     if [len(s) for s in shapes[: len(ranks)]] != list(ranks):
         raise UsageError(
             f"{op} got inputs of shapes {' and '.join(map(str, shapes)) or 'none'}",
@@ -129,7 +129,7 @@ def check_ranks(op: str, shapes: Shapes, ranks: Sequence[int]) -> None:
 
 
 def tuples(value: te.Ints, axes: int) -> tuple[int, ...]:
-    """One number an axis."""
+    """One number for each axis."""
     return (value,) * axes if isinstance(value, int) else value
 
 
@@ -139,12 +139,13 @@ def channels_first(x: Array, layout: str) -> Array:
 
 
 def padded(x: Array, padding: Sequence[int], fill: float = 0.0) -> Array:
-    """(n, c, *spatial) with ``fill`` on both sides of each spatial axis."""
+    """Activations (n, c, *spatial) padded with ``fill`` on both sides of each spatial axis."""
     return np.pad(x, [(0, 0), (0, 0), *((p, p) for p in padding)], constant_values=fill)
 
 
 def check_window(kernel: Sequence[int], counts: Sequence[int]) -> None:
-    """Raise ``UsageError`` for a window without elements, or with no place: ``counts`` places along each axis."""
+    """Raises ``UsageError`` for a window without elements, or without positions; ``counts``: positions along each
+    axis."""
     if 0 in kernel:
         raise UsageError(f"a window of {tuple(kernel)} has no elements", "Its sizes are at least 1")
     if min(counts) < 1:
@@ -154,7 +155,7 @@ def check_window(kernel: Sequence[int], counts: Sequence[int]) -> None:
 def shifted(
     x: Array, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
 ) -> Iterator[tuple[tuple[int, ...], Array]]:
-    """Every tap, and what it reads at all positions of the window: (n, c, *out)."""
+    """Yields every tap with its reads at all positions of the window: (n, c, *out)."""
     counts = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(x.shape[2:], kernel, stride, dilation, strict=True)]
     check_window(kernel, counts)
     for tap in itertools.product(*map(range, kernel)):
@@ -170,7 +171,7 @@ def spatially(x: Array, index: Sequence[int | slice]) -> Array:
 
 
 def laid_out(out: Array, layout: str, like: Array) -> Array:
-    """(n, c, *spatial) in a layout and in the element type of ``like``."""
+    """Activations (n, c, *spatial) in a layout and in the element type of ``like``."""
     return rounded_like(np.moveaxis(out, 1, -1) if layout in CHANNELS_LAST else out, like)
 
 
@@ -190,12 +191,11 @@ def max_pool(
 ) -> te.TensorRef:
     """{Rank}-dimensional max pooling: the largest element of every window.
 
-    The largest ``input[..., i*stride + r*dilation - padding, ...]`` over ``0 <= r < kernel_size``
-    on every spatial axis, elements outside of the input left out; NaN wins.
+    The largest ``input[..., i*stride + r*dilation - padding, ...]`` over ``0 <= r < kernel_size`` on every spatial
+    axis; elements outside the input are left out; NaN wins.
 
-    Input: ``input`` (n, c, {space}). Output: (n, c, {out}) with
-    ``wo = (w + 2*padding - dilation*(kernel_size - 1) - 1) // stride + 1``.
-    With ``layout={last}``: (n, {space}, c), giving (n, {out}, c).
+    Input: ``input`` (n, c, {space}). Output: (n, c, {out}) with ``wo = (w + 2*padding - dilation*(kernel_size - 1) - 1)
+    // stride + 1``. With ``layout={last}``: (n, {space}, c), giving (n, {out}, c).
 
     ``kernel_size`` and the other numbers hold for all spatial axes, or one for each (``2,1``). ``stride`` is
     ``kernel_size`` where it is not given; ``padding`` is at most half of the window.
@@ -245,7 +245,8 @@ def infer_pooling(
     kernel_size: te.Ints,
     layout: str,
 ) -> Found:
-    """Sizes by ``names`` (n, c, spatial sizes) from the input's shape; a window's size is told, since none shows it."""
+    """Sizes by ``names`` (n, c, spatial sizes) from the input's shape; no shape shows the window, so it must be
+    given."""
     check_ranks(op, shapes, [len(names)])
     if len(shapes) > 1:
         raise UsageError(f"{op} got {len(shapes)} inputs", "It takes one")
@@ -256,7 +257,7 @@ def infer_pooling(
 def numpy_max_pool(
     x: Array, *, kernel_size: te.Ints, stride: te.Ints, padding: te.Ints, dilation: te.Ints, layout: str
 ) -> Array:
-    """The elementwise maximum of the input seen through every tap."""
+    """Max pooling as the elementwise maximum of shifted views of the input, one per tap."""
     axes = x.ndim - 2
     kernel = tuples(kernel_size, axes)
     wide = padded(channels_first(x, layout), tuples(padding, axes), -math.inf)
@@ -268,7 +269,7 @@ def numpy_max_pool(
 def numpy_avg_pool(
     x: Array, *, kernel_size: te.Ints, stride: te.Ints, padding: te.Ints, count_include_pad: bool, layout: str
 ) -> Array:
-    """The sum of the input seen through every tap, over the number of elements seen."""
+    """Average pooling: the sum of shifted views of the input, divided by the number of elements in the window."""
     axes = x.ndim - 2
     kernel = tuples(kernel_size, axes)
     steps = kernel if stride == () else tuples(stride, axes)
@@ -287,7 +288,7 @@ EXAMPLES: dict[int, dict[str, Value]] = {
     2: {"n": 1, "c": 64, "h": 56, "w": 56, "kernel_size": 3, "stride": 2, "padding": 1},
     3: {"n": 1, "c": 64, "d": 8, "h": 28, "w": 28, "kernel_size": 2, "stride": 2},
 }
-"""By the number of spatial axes."""
+"""Parameters of small instances, by the number of spatial axes."""
 
 
 def _operator(define: Callable[..., te.TensorRef], numpy: Callable[..., Array], axes: int) -> Operator:

@@ -2,7 +2,7 @@
 
 ``x[i, r, 0] * y[r, j, 0] - x[i, r, 1] * y[r, j, 1]`` is the sum over ``s`` of ``x[i, r, s]`` times ``y[r, j, 0]`` or
 ``-y[r, j, 1]``. An output axis ``c`` (the component of the result) may choose among several sums. Then one operand is
-equal for every ``c``, and the other one depends on ``s`` and ``c``. The number of multiplications does not change.
+equal for every ``c``, and the second operand depends on ``s`` and ``c``. The number of multiplications does not change.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _folded(e: Expr) -> Expr | None:
 
 
 def _restated(program: Program, sums: Sequence[Sum], c: str | None, mark: str, beside: bool) -> Stage | None:
-    """The first stage as a product of one operand common to all sums, and one that axis ``c`` chooses.
+    """The first stage as a product of two operands: one common to all sums, and one chosen by axis ``c``.
 
     ``mark``: an axis that only one operand reads. ``beside``: whether that operand is the chosen one.
     """

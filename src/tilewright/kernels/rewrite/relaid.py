@@ -35,7 +35,7 @@ def relaid(program: Program) -> tuple[Program, int] | None:
 
 
 def _channels(program: Program, stage: Stage) -> str | None:
-    """The channel axis to make innermost; ``None`` if there is none.
+    """The channel axis to make innermost; ``None`` if the rewrite does not apply.
 
     It is a reduce axis that alone indexes a dimension of both inputs and is innermost in neither, beside window axes.
     """

@@ -22,7 +22,7 @@ from tilewright.kernels.rewrite.simplify import simplified
 
 
 def split(program: Program) -> Program:
-    """The program with the output axes split that it decomposes by ``//`` or ``%``; the same object if there are none.
+    """The program with the output axes split that it decomposes by ``//`` or ``%``; the same object if no axis is.
 
     Splits only chains of one shape without scans: a first stage, and maps that read earlier stages in place.
     """
