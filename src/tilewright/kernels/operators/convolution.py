@@ -48,7 +48,7 @@ def conv(
     precision: Literal["ieee", "exact"] = "ieee",
     dtype: str = "float32",
 ) -> te.TensorRef:
-    """{Rank}-dimensional convolution (cross-correlation), and what follows it in a layer.
+    """{Rank}-dimensional convolution (cross-correlation), with the epilogue of a layer.
 
     ``out[n, o, {at}] = activation(norm(bias[o] + sum over c, {taps} of
     input[n, c, {reads}] * weight[o, c, {taps}]))``,
@@ -86,7 +86,7 @@ def conv_transpose(
     activation: Activation = "none",
     dtype: str = "float32",
 ) -> te.TensorRef:
-    """{Rank}-dimensional transposed convolution, and what follows it in a layer.
+    """{Rank}-dimensional transposed convolution, with the epilogue of a layer.
 
     ``out[n, o, {out_at}] = activation(norm(bias[o] + sum of input[n, c, {at}] * weight[c, o, {taps}]))``
     over all channels, elements and taps for which ``i*stride + r*dilation - padding == {meets}.

@@ -78,7 +78,7 @@ def _tensor(name: str, a: TensorRef, reach: float | None) -> Tensor:
 def trace(
     define: Callable[[], TensorRef | Sequence[TensorRef]], dtype: str = "float32", constants: Sequence[str] = ()
 ) -> tuple[Program, tuple[str, ...]]:
-    """The normalised program of what an operator's function returns, and the names of its inputs, in declaration order.
+    """The normalised program of the tensors that ``define`` returns, and the names of its inputs, in declaration order.
 
     ``dtype`` is the type of inputs and monoids that name none; ``constants`` names inputs that are constant. Raises
     ``OperatorError`` for a return value that is no tensor, and for an input that is never read.
