@@ -254,8 +254,7 @@ class Recurrent:
 
     @cached_property
     def packed(self) -> str | None:
-        """The constant input that holds all weights and nothing else, which kernels prepack; ``None`` without such an
-        input."""
+        """Name of the constant input that holds exactly the weights, and is prepacked; ``None`` if no input does."""
         names = {w.tensor for p in self.passes for w in p.mixes.values()}
         others = {str(x.value) for e in (*self.stage.body, *self.step.start) for x in e.loads()}
         if len(names) != 1 or names & others:
