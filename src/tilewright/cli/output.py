@@ -165,10 +165,10 @@ def rate(task: Task, value: float | None, share: float | None, here: bool = Fals
     down while the peak was measured.
     """
     from tilewright.backends import backend_for
-    from tilewright.kernels.speed import is_arithmetic, is_share, speed
+    from tilewright.kernels.speed import is_compute_bound, is_share, speed
 
     shown = speed(task.workload, value)
-    if share is None or not is_arithmetic(task.workload):
+    if share is None or not is_compute_bound(task.workload):
         return shown
     measured = backend_for(task.target).in_process
     peak = ("the FMA peak" + (" measured here" if here else "")) if measured else "the vendor's peak"

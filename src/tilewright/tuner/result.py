@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.backends import NO_PEAKS, Peaks, backend_for
 from tilewright.core import IMPLICIT, Failure, Schedule, Task, TrialRecord, UsageError, cached_property
-from tilewright.kernels.speed import is_arithmetic, is_share, speed
+from tilewright.kernels.speed import is_compute_bound, is_share, speed
 from tilewright.runtime import Library
 from tilewright.units import FINAL_TIME, SEARCH_TIME, Gain, with_unit
 
@@ -197,7 +197,7 @@ class TuneResult:
         if best is None:
             facts.append((FINAL_TIME, "none: no trial succeeded"))
         else:
-            known = is_share(best.peak_fraction) and is_arithmetic(self.task.workload)
+            known = is_share(best.peak_fraction) and is_compute_bound(self.task.workload)
             share = f", {best.peak_fraction:.1%} of the peak" if known else ""
             fast = f"{with_unit(best.seconds, 's')} ({speed(self.task.workload, best.seconds)}{share})"
             facts.append((FINAL_TIME, fast))
