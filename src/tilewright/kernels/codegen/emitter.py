@@ -351,9 +351,9 @@ class Emitter:
 
     def _chunked(self, w: Writer, loops: tuple[Loop, ...], scope: Scope, inside: Body, told: _Choices) -> None:
         with w.block():
-            self._deal(w, loops, scope, inside, told)
+            self._divide(w, loops, scope, inside, told)
 
-    def _deal(self, w: Writer, loops: tuple[Loop, ...], scope: Scope, inside: Body, told: _Choices) -> None:
+    def _divide(self, w: Writer, loops: tuple[Loop, ...], scope: Scope, inside: Body, told: _Choices) -> None:
         trips = []
         for loop in loops:
             outer, offset = scope.tiles[loop.axis], told.offsets.get(loop.axis)

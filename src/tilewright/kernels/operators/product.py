@@ -241,9 +241,9 @@ def _numpy_complex(
 ) -> Array:  # fmt: skip
     kind = np.result_type(a.dtype, np.complex64)
 
-    def matrix(x: Array, turned: bool, conjugate: bool) -> Array:
+    def matrix(x: Array, transposed: bool, conjugate: bool) -> Array:
         z = np.ascontiguousarray(x).view(kind)[..., 0]
-        z = z.swapaxes(-1, -2) if turned else z
+        z = z.swapaxes(-1, -2) if transposed else z
         return z.conj() if conjugate else z
 
     product = matrix(a, trans_a, conj_a) @ matrix(b, trans_b, conj_b)
@@ -255,7 +255,7 @@ def _infer_complex(shapes: Shapes, trans_a: bool, trans_b: bool) -> Found:
     a, b = shapes
     pairs = min(len(a), len(b)) >= 3 and a[-1] == b[-1] == 2
     _check("complex_matmul", shapes, pairs, "Give (..., rows, columns, 2): a real and an imaginary part each")
-    (m, k), (kb, n) = (s[-3:-1][::-1] if turned else s[-3:-1] for s, turned in ((a, trans_a), (b, trans_b)))
+    (m, k), (kb, n) = (s[-3:-1][::-1] if transposed else s[-3:-1] for s, transposed in ((a, trans_a), (b, trans_b)))
     agree = f"Batches and the shared axis ({k} and {kb}) must agree"
     _check("complex_matmul", shapes, (k, a[:-3]) == (kb, b[:-3]), agree)
     return {"m": m, "n": n, "k": k, "batch": text(a[:-3])}
@@ -285,8 +285,8 @@ def complex_matmul(
     a = te.input("a", (*batch, *((k, m) if trans_a else (m, k)), 2), dtype)
     b = te.input("b", (*batch, *((n, k) if trans_b else (k, n)), 2), dtype)
 
-    def read(x: te.TensorRef, turned: bool, conjugate: bool) -> te.TensorRef:
-        x = nn.transpose(x, -3, -2) if turned else x
+    def read(x: te.TensorRef, transposed: bool, conjugate: bool) -> te.TensorRef:
+        x = nn.transpose(x, -3, -2) if transposed else x
         return nn.conj(x) if conjugate else x
 
     return nn.complex_matmul(read(a, trans_a, conj_a), read(b, trans_b, conj_b))
