@@ -178,11 +178,11 @@ class Kernel:
 # Facts about a kernel before it is compiled, beside its loops.
 
 STATIC: Mapping[str, str] = {
-    "prefetch": "bytes ahead of its use at which an input is asked for; 0: it is not",
-    "prefetch_output": "whether lines of the output are asked for before they are written",
-    "streamed": "whether results are stored past the caches",
-    "hoisted": "reads whose values are held in registers while a block of outputs is walked",
-    "inverted": "whether elements are multiplied by the inverse of what divides all of a row",
+    "prefetch": "prefetch distance of inputs, in bytes; 0: no prefetch",
+    "prefetch_output": "whether cache lines of the output are prefetched before they are written",
+    "streamed": "whether results are written by non-temporal stores",
+    "hoisted": "reads whose values stay in registers over a block of outputs",
+    "inverted": "whether elements are multiplied by the reciprocal of a row's common divisor",
     "fused": "outermost loops that all parts of the kernel share",
 }
 """Names and meanings of the static features of CPU kernels, in order."""
