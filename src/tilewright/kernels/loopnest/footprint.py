@@ -19,9 +19,9 @@ from tilewright.kernels.expression.linear import linearise
 from tilewright.kernels.loopnest import Access, LoopNest
 from tilewright.kernels.loopnest.places import LINE, PAGE, Count, Extents, Places, Touched
 
-WAYS = (12, 16)
+ASSOCIATIVITY = (12, 16)
 """Associativity: lines per set of L1, and of L2."""
-ENTRIES = (16, 64, 1536)
+PAGE_CAPACITIES = (16, 64, 1536)
 """Capacities in pages: streams that hardware prefetchers track, entries of the first-level TLB, of the second-level
 TLB."""
 
@@ -114,7 +114,7 @@ def footprint(nests: Sequence[LoopNest], target: Target) -> dict[str, float]:
             else:
                 loads += n
     caches = (target.l1_bytes, target.l2_bytes, target.l3_bytes)
-    missing = [[p.missing(c) for c in caches] for p in parts]
+    missing = [[p.misses(c) for c in caches] for p in parts]
     l1 = sum(p.traffic(p.block, dense=True) for p in parts)
     l2, l3, memory = (sum(m[n][0] for m in missing) for n in range(3))
     distinct: dict[str, int] = {}
@@ -136,9 +136,9 @@ def footprint(nests: Sequence[LoopNest], target: Target) -> dict[str, float]:
     loops = main.nest.loops
     values = (
         flops, sum(p.points for p in parts), loads, stores,
-        l1, l2, l3, memory, sum(p.clashing(caches[0], 0) for p in parts), sum(p.clashing(caches[1], 1) for p in parts),
+        l1, l2, l3, memory, *(sum(p.conflict_misses(c, n) for p in parts) for n, c in enumerate(caches[:2])),
         sum(distinct.values()), staged, moves,
-        *(sum(p.untranslated(n) for p in parts) for n in ENTRIES),
+        *(sum(p.tlb_misses(n) for p in parts) for n in PAGE_CAPACITIES),
         sum(p.reads for p in parts), sum(p.splits for p in parts),
         sum(distinct[t] for t in written & read),
         _ratio(body_bytes, l1, 1.0), _ratio(l1, l2, _far(l1)), _ratio(l2, l3, _far(l2)), _ratio(l3, memory, _far(l3)),
@@ -207,7 +207,7 @@ class _Nest:
         self.packed = [a.access.tensor in staged for a in self.unique]
         self.places = [a.places(full) for a in self.unique]
         caches = (target.l1_bytes, target.l2_bytes)
-        sets = [max(1, c // LINE // ways) for c, ways in zip(caches, WAYS, strict=True)]
+        sets = [max(1, c // LINE // ways) for c, ways in zip(caches, ASSOCIATIVITY, strict=True)]
         self.dense: list[list[int]] = []
         touched: list[list[Touched]] = []
         for a, packed, place in zip(self.unique, self.packed, self.places, strict=True):
@@ -257,21 +257,21 @@ class _Nest:
             total += sizes[d] * runs
         return total
 
-    def missing(self, capacity: int) -> tuple[float, float]:
+    def misses(self, capacity: int) -> tuple[float, float]:
         """Bytes that miss a cache of this size, and the fraction of it that the largest fitting tile takes."""
         for d in range(self.block + 1):
             if self.work[d] <= capacity:
                 return (0 if d == 0 else self.traffic(d)), self.work[d] / capacity
         return self.traffic(self.block), 1.0
 
-    def clashing(self, capacity: int, level: int) -> float:
-        """Bytes that miss a cache, as :meth:`missing`, but tiles that fall into few sets fill the cache sooner."""
+    def conflict_misses(self, capacity: int, level: int) -> float:
+        """Bytes that miss a cache, as :meth:`misses`, but tiles that fall into few sets fill the cache sooner."""
         for d in range(self.block + 1):
             if self.held[level][d] <= capacity:
                 return 0 if d == 0 else self.traffic(d)
         return self.traffic(self.block, shared=False)
 
-    def untranslated(self, entries: int) -> float:
+    def tlb_misses(self, entries: int) -> float:
         """Page visits whose address translation misses a table of ``entries`` pages."""
         for d in range(self.block + 1):
             if sum(p[d] for p in self.pages) <= entries:
@@ -342,7 +342,7 @@ class _Indexed:
 
     access: Access
     counts: tuple[Count, ...]
-    pieces: Callable[[Extents], tuple[int, int]]  # of the last index: number of separate runs, and a run's span
+    last_runs: Callable[[Extents], tuple[int, int]]  # of the last index: number of separate runs, and a run's span
     axes: frozenset[int]
     order: tuple[int, ...]  # ``axes``, sorted
     steps: tuple[dict[int, int] | None, ...]  # per dimension: axis -> coefficient; None if not affine
@@ -373,8 +373,8 @@ class _Indexed:
         n = min(points, touched)
         if n == 1:
             return self.item, LINE
-        pieces, length = self.pieces(t)
-        lines = min(run, pieces * -(-(length + 1) * self.item // LINE))
+        runs, length = self.last_runs(t)
+        lines = min(run, runs * -(-(length + 1) * self.item // LINE))
         return n * self.item, max(1, n // run) * lines * LINE
 
     def places(self, full: Extents) -> Places:
@@ -412,7 +412,7 @@ def _analyse(access: Access, names: tuple[str, ...]) -> _Indexed:
         made = _Indexed(
             access,
             tuple(counts),
-            _pieces(access.indices[-1] if access.indices else const(0, "index"), where, ITEMSIZE[access.dtype]),
+            _last_runs(access.indices[-1] if access.indices else const(0, "index"), where, ITEMSIZE[access.dtype]),
             axes,
             tuple(sorted(axes)),
             tuple(_affine(e, where) for e in access.indices),
@@ -428,7 +428,7 @@ def _affine(e: Expr, where: dict[str, int]) -> dict[int, int] | None:
     return None if form.rest else {where[a]: c for a, c in form.coef.items()}
 
 
-def _pieces(e: Expr, where: dict[str, int], item: int) -> Callable[[Extents], tuple[int, int]]:
+def _last_runs(e: Expr, where: dict[str, int], item: int) -> Callable[[Extents], tuple[int, int]]:
     """A function from tile extents to the number of runs of an index (more than a line apart), and a run's span."""
     affine = _affine(e, where)
     if affine is None:
@@ -436,7 +436,7 @@ def _pieces(e: Expr, where: dict[str, int], item: int) -> Callable[[Extents], tu
         return lambda t: (1, count(t)[0])
     terms = sorted((abs(c), n) for n, c in affine.items())
 
-    def pieces(t: Extents) -> tuple[int, int]:
+    def counted(t: Extents) -> tuple[int, int]:
         runs, span = 1, 0
         for c, n in terms:
             if (c - span) * item <= LINE:
@@ -445,7 +445,7 @@ def _pieces(e: Expr, where: dict[str, int], item: int) -> Callable[[Extents], tu
                 runs *= t[n]
         return runs, span
 
-    return pieces
+    return counted
 
 
 def _count(e: Expr, where: dict[str, int]) -> Count:
