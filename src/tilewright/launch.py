@@ -205,8 +205,8 @@ class LaunchProgram(Json, sparse=("prepack", "rounding")):
     the number of its leading bytes that are cleared before the first launch. Both are integer expressions over launch
     arguments. ``align`` is the required alignment, in bytes, of every tensor's first element. Tensors are dense and
     row-major in the specs' shapes, except constant inputs that ``prepack`` rearranges. ``rounding``: factor by which
-    checks widen the tolerance for the kernel's order of summation (docs/tolerances.md); 1 if the kernel sums as the
-    program does.
+    the rounding error of the kernel's sums may exceed that of the program's sums; checks widen the tolerance by it
+    (docs/tolerances.md). 1 if the kernel sums as the program does.
     """
 
     launches: tuple[Launch, ...]
