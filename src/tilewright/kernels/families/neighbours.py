@@ -118,7 +118,10 @@ def _with(e: Expr, by: Mapping[str, Expr]) -> Expr:
 
 
 def _merged(program: Program, values: dict[str, Expr]) -> list[Stage]:
-    """The stages that remain after stages read at one place are inlined into their readers (in ``values``)."""
+    """The stages that remain after inlining; in ``values``, the readers of inlined stages are updated.
+
+    A stage is inlined if it is read at one place only, or if it only moves elements.
+    """
     kept: list[Stage] = []
     for s in program.stages:
         numbers = ValueNumbers()

@@ -92,7 +92,7 @@ class Recurrence(Flat, Reducing):
 
 @recogniser
 def recurrence(program: Program) -> Recurrence:
-    """The normal form of a program, or ``None`` if the program is no such scan; cached."""
+    """The normal form of a program, or ``None`` if the program is not in this family; cached."""
     need(not program.results and not program.recurrent and any(s.scan is not None for s in program.stages))
     sizes: dict[str, int] = {}
     for s in program.stages:

@@ -36,8 +36,8 @@ def scaled_dot_product_attention(
     ``query`` is (b, h, lq, d), ``key`` (b, hk, lk, d) and ``value`` (b, hk, lk, dv). hk divides h: groups of h/hk heads
     of queries share keys and values (PyTorch's ``enable_gqa``).
 
-    - ``attn_mask`` stretches to (b, h, lq, lk). A bool mask leaves out the keys where the mask is false. A real mask is
-      added to the scaled score.
+    - ``attn_mask`` is broadcast to (b, h, lq, lk). A bool mask leaves out the keys where the mask is false. A real mask
+      is added to the scaled score.
     - ``is_causal``: a query sees the keys up to its own number.
     - ``scale``: the factor of scores, 1/sqrt(d) unless given.
     - ``lengths`` (b,), whole numbers: the number of keys of each sequence, known when the kernel runs. Later keys are

@@ -240,10 +240,10 @@ _NUMPY: dict[str, Callable[..., Any]] = {
 def elementwise(fn: str, **inputs: te.TensorRef) -> te.TensorRef:
     """The formula ``fn`` of every element of named inputs: ``nn.elementwise("gelu(x*2 + y)", x=a, y=b)``.
 
-    The inputs' shapes stretch to the largest one, as in NumPy. 16-bit reals are computed in float32. A formula has
+    The inputs are broadcast to the largest shape, as in NumPy. 16-bit reals are computed in float32. A formula has
     numbers, ``inf``, ``pi``, the inputs' names, arithmetic, comparisons, ``and or not``, and the functions ``abs exp
-    log log1p pow sqrt rsqrt sin cos tanh erf floor maximum minimum where relu gelu gelu_tanh silu sigmoid``. Raises
-    ``UsageError`` for another formula and for shapes that do not stretch.
+    log log1p pow sqrt rsqrt sin cos tanh erf floor maximum minimum where relu gelu gelu_tanh silu
+    sigmoid``. Raises ``UsageError`` for another formula and for shapes that do not broadcast.
     """
     if not inputs:
         raise UsageError("elementwise: no inputs", "Name at least one, as in x=...")
@@ -264,16 +264,16 @@ def elementwise(fn: str, **inputs: te.TensorRef) -> te.TensorRef:
 
 
 def add(input: te.TensorRef, other: te.TensorRef, *, alpha: float = 1.0) -> te.TensorRef:
-    """``input + alpha * other`` of every element; the shapes stretch as in NumPy.
+    """``input + alpha * other`` of every element; the shapes are broadcast as in NumPy.
 
-    Raises ``UsageError`` for shapes that do not stretch.
+    Raises ``UsageError`` for shapes that do not broadcast.
     """
     return elementwise("x + y" if alpha == 1 else f"x + {alpha!r} * y", x=input, y=other)
 
 
 def mul(input: te.TensorRef, other: te.TensorRef) -> te.TensorRef:
-    """``input * other`` of every element; the shapes stretch as in NumPy.
+    """``input * other`` of every element; the shapes are broadcast as in NumPy.
 
-    Raises ``UsageError`` for shapes that do not stretch.
+    Raises ``UsageError`` for shapes that do not broadcast.
     """
     return elementwise("x * y", x=input, y=other)

@@ -33,8 +33,8 @@ def common_batch(op: str, a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]
 def matmul(input: te.TensorRef, other: te.TensorRef) -> te.TensorRef:
     """Matrix product ``input @ other``: (..., m, k) by (..., k, n) gives (..., m, n).
 
-    Axes before the last two are batches, which stretch as in NumPy. 16-bit reals are summed in float32, int8 in int32.
-    Raises ``UsageError`` for shapes or dtypes that do not fit.
+    Axes before the last two are batches, which are broadcast as in NumPy. 16-bit reals are summed in float32, int8 in
+    int32. Raises ``UsageError`` for shapes or dtypes that do not fit.
     """
     if len(input.shape) < 2 or len(other.shape) < 2:
         raise UsageError(
@@ -126,9 +126,9 @@ def conj(input: te.TensorRef) -> te.TensorRef:
 def complex_matmul(input: te.TensorRef, other: te.TensorRef) -> te.TensorRef:
     """Product of complex matrices: (..., m, k, 2) by (..., k, n, 2) gives (..., m, n, 2).
 
-    The last axis holds the real part and the imaginary part. Axes before the last three are batches, which stretch as
-    in NumPy. ``conj`` and ``transpose`` of an operand cost nothing: they change how the kernel reads the operand.
-    Raises ``UsageError`` for shapes or dtypes that do not fit.
+    The last axis holds the real part and the imaginary part. Axes before the last three are batches, which are
+    broadcast as in NumPy. ``conj`` and ``transpose`` of an operand cost nothing: they change how the kernel reads the
+    operand. Raises ``UsageError`` for shapes or dtypes that do not fit.
     """
     _check_pairs("complex_matmul", "input", input, 3)
     _check_pairs("complex_matmul", "other", other, 3)

@@ -12,7 +12,7 @@ from tilewright.kernels import nn, te
 from tilewright.kernels.nn.attention import SCORE_NAMES
 from tilewright.kernels.nn.formula import numpy_value
 from tilewright.kernels.operator import operator
-from tilewright.kernels.operators.numeric import REALS, Array, Found, Shape, Shapes, below_top, rounded, text
+from tilewright.kernels.operators.numeric import REALS, Array, Found, Shape, Shapes, minus_max, rounded, text
 
 Mask = Literal["none", "bool", "float"]
 
@@ -53,7 +53,7 @@ def _numpy(
         value = np.where(np.arange(lk)[:, None] < held, value, 0)  # memory beyond the length may hold NaN
     if is_causal or lengths:
         score = np.where(np.arange(lk) <= last, score, -np.inf)
-    weights = np.exp(below_top(score, -1))
+    weights = np.exp(minus_max(score, -1))
     out = weights @ value / weights.sum(axis=-1, keepdims=True)
     return np.asarray(out, query.dtype)
 
@@ -151,7 +151,7 @@ def attention(
 @rounded
 def _numpy_tbs(query: Array, key: Array) -> Array:
     score = query.transpose(0, 2, 1, 3) @ key.transpose(0, 2, 3, 1)
-    e = np.exp(below_top(score, -1))
+    e = np.exp(minus_max(score, -1))
     return np.asarray(e / e.sum(axis=-1, keepdims=True))
 
 

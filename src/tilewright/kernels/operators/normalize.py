@@ -17,8 +17,8 @@ from tilewright.kernels.operators.numeric import (
     Found,
     Shape,
     Shapes,
-    below_top,
     expected,
+    minus_max,
     rounded,
     rounded_like,
     shape_of_input,
@@ -276,13 +276,13 @@ def _infer_pair(op: str, shapes: Shapes) -> Found:
 
 @rounded
 def _numpy_softmax(x: Array, dim: int) -> Array:
-    e = np.exp(below_top(x, dim))
+    e = np.exp(minus_max(x, dim))
     return np.asarray(e / e.sum(axis=dim, keepdims=True))
 
 
 @rounded
 def _numpy_log_softmax(x: Array, dim: int) -> Array:
-    less = below_top(x, dim)
+    less = minus_max(x, dim)
     return np.asarray(less - np.log(np.exp(less).sum(axis=dim, keepdims=True)))
 
 

@@ -48,7 +48,7 @@ def rounded_like(out: Array, like: Array) -> Array:
     return numpy_result(np.ascontiguousarray(out), "bfloat16" if like.dtype == np.uint16 else like.dtype.name)
 
 
-def below_top(x: Array, axes: int | tuple[int, ...] | None) -> Array:
+def minus_max(x: Array, axes: int | tuple[int, ...] | None) -> Array:
     """``x`` minus its largest value along the axes, so that its exponential does not overflow. Rows may be empty."""
     less: Array = x - x.max(axis=axes, keepdims=True, initial=-np.inf)
     return less

@@ -130,8 +130,8 @@ def _binary(fn: Callable[[te.TensorRef, te.TensorRef], te.TensorRef], sign: str)
 
     define.__doc__ = f"""``input {sign} other``, element by element.
 
-    Inputs in call order: ``input`` (``shape``), ``other`` (the same, or ``other_shape``, which stretches to it as in
-    NumPy). Output: ``shape``. 16-bit reals are computed in float32 and rounded once.
+    Inputs in call order: ``input`` (``shape``), ``other`` (``shape``, or ``other_shape``, which is broadcast to it as
+    in NumPy). Output: ``shape``. 16-bit reals are computed in float32 and rounded once.
     """
     numpy = numpy_formula(f"x {sign} y")
     return operator(name=fn.__name__, numpy=numpy, infer=infer_pair, dtypes=REALS, example=EXAMPLE)(define)
