@@ -1,7 +1,6 @@
-"""Templates by name, and which of them can compute a task.
+"""The registry of templates: look-up by name, and the templates that can compute a task.
 
-Adding a template is one folder whose ``template.py`` holds a :class:`~.base.Template`, and one line in
-``_TEMPLATES``.
+To add a template, add a folder whose ``template.py`` holds a :class:`~.base.Template`, and one line to ``_TEMPLATES``.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from tilewright.kernels.templates.planned import PlannedTemplate
 from tilewright.plugins import find, installed
 from tilewright.search_space import Space, UnionSpace
 
-# Most specific first. The constant of the name, in capitals, lies in ``template.py`` of the folder of that name.
+# Most specific first. Each name is also a folder, whose ``template.py`` holds the template under the name in capitals.
 _TEMPLATES = (
     "cpu_attention",
     "cpu_scatter",
@@ -58,11 +57,11 @@ _FOLDERS = {
 }
 
 FALLBACKS = ("cpu_generic", "cuda_generic")
-"""Templates that match everything, used where no other matches."""
+"""Templates that match every program; used only where no other template matches."""
 
 
 def get_template(name: str) -> Template:
-    """The template of that name, a registered one included. Raises ``UsageError`` for an unknown one."""
+    """The built-in, installed or registered template of this name. Raises ``UsageError`` for an unknown name."""
     return _REGISTERED.get(name) or _built_in(name)
 
 
@@ -77,7 +76,7 @@ def _built_in(name: str) -> Template:
 
 
 class _Registry(Mapping[str, Template]):
-    """Every template by name, imported on first use: those of installed packages first, as the most specific."""
+    """Every template by name, imported on first use. Templates of installed packages come first, as most specific."""
 
     def __getitem__(self, name: str) -> Template:
         if name not in self._names():
@@ -97,20 +96,19 @@ class _Registry(Mapping[str, Template]):
 TEMPLATES: Mapping[str, Template] = _Registry()
 
 
-# Templates of users' own kernels, found by name from when they are registered. Which task they compute is for whoever
-# tunes it to say.
+# Templates of kernels that users wrote, by name. No task selects a registered template: the user names it for a task.
 _REGISTERED: dict[str, Template] = {}
 
 
 def register(template: Template) -> None:
-    """Make a template that is not built in known by its name."""
+    """Register a template that is not built in under its name."""
     _REGISTERED[template.name] = template
 
 
 def generating(*kinds: str) -> tuple[Template, ...]:
-    """The templates for these kinds of target, most specific first.
+    """The templates that generate code for these kinds of target, most specific first.
 
-    A built-in one says in its name which it is for, so that those of other kinds are not imported.
+    The name of a built-in template begins with its kind of target, so templates of other kinds are not imported.
     """
     named = {"cuda" if kind in GPUS else kind for kind in kinds}
     known = (get_template(n) for n in TEMPLATES if n not in _TEMPLATES or n.partition("_")[0] in named)
@@ -118,9 +116,10 @@ def generating(*kinds: str) -> tuple[Template, ...]:
 
 
 def computing(task: Task, excluded: Sequence[str] = ()) -> tuple[Template, ...]:
-    """Templates, but for ``excluded`` names, that can compute a task; generic ones only when no other can.
+    """Templates that can compute a task, without those named in ``excluded``; generic ones only if no other can.
 
-    Most specific first: the first one gives the default, so one that is estimated to be slower comes last.
+    The most specific template comes first, because it gives the default schedule. A template whose default is
+    estimated to be slower (:attr:`~.planned.PlannedTemplate.last`) comes last.
     """
     usable = [t for t in generating(task.target.kind) if t.name not in excluded and t.matches(task)]
     usable.sort(key=lambda t: isinstance(t, PlannedTemplate) and t.is_last(task))
@@ -128,7 +127,7 @@ def computing(task: Task, excluded: Sequence[str] = ()) -> tuple[Template, ...]:
 
 
 def templates_for(task: Task) -> tuple[Template, ...]:
-    """:func:`computing`. Raises ``UsageError`` where there is none."""
+    """The templates that can compute a task, as :func:`computing`. Raises ``UsageError`` if no template can."""
     usable = computing(task)
     if not usable:
         if task.workload.ranges:
@@ -146,7 +145,7 @@ def templates_for(task: Task) -> tuple[Template, ...]:
 
 
 def _hint(kind: str) -> str:
-    """What to do where no template of a kind of target computes a program."""
+    """The hint of the error that no template of a kind of target computes a program."""
     if not any(kind in t.kinds for t in TEMPLATES.values()):
         return f"Targets with templates: {', '.join(sorted({k for t in TEMPLATES.values() for k in t.kinds}))}"
     general = sorted({k for n in FALLBACKS for k in get_template(n).kinds} - {kind})
@@ -154,21 +153,21 @@ def _hint(kind: str) -> str:
 
 
 def task_space(task: Task, templates: Sequence[Template] = ()) -> Space:
-    """Every legal schedule of a task: one template's space, or the union of several.
+    """The search space of a task: one template's space, or the union of several.
 
-    ``templates``: those to search, :func:`templates_for` the task unless given.
+    ``templates``: the templates to search; by default :func:`templates_for` the task.
     """
     spaces = tuple(t.space(task) for t in templates or templates_for(task))
     return spaces[0] if len(spaces) == 1 else UnionSpace(spaces)
 
 
 def default_schedule(task: Task) -> Schedule:
-    """A sensible schedule without tuning."""
+    """The default schedule of a task, used without tuning."""
     return templates_for(task)[0].default(task)
 
 
 def lower(candidate: Candidate) -> LoweredKernel:
-    """Source of a candidate and how to call it. Raises ``IllegalSchedule`` outside of its space."""
+    """Lower a candidate to its source and launches. Raises ``IllegalSchedule`` if the schedule is not in the space."""
     schedule = candidate.schedule
     template = get_template(schedule.template)
     if schedule.version != template.version:
@@ -187,9 +186,9 @@ __all__ = [
 
 
 def full_source(candidate: Candidate, emulated: bool = False) -> str:
-    """The whole translation unit of one candidate: the target's prelude, then its kernel.
+    """The whole translation unit of one candidate: the target's prelude, then the kernel.
 
-    ``emulated``: of a GPU kernel, the same kernel for the emulator.
+    ``emulated``: with the emulator's prelude, under which a GPU kernel compiles for the CPU emulator.
     """
     target = candidate.task.target
     head = prelude(target, emulated=True) if emulated else prelude(target)

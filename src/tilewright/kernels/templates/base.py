@@ -1,4 +1,4 @@
-"""What a template is: it matches a class of programs, spans a schedule space, and lowers."""
+"""The interface of templates: match a class of programs, span their search space, lower a schedule to source."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ __all__ = ["GPUS", "LoweredKernel", "Template"]
 
 
 class Template(Protocol):
-    """A family of schedules for a class of programs.
+    """Search space and code generator for one family of programs.
 
-    Bump ``version`` whenever the generated source changes: stored results become stale then.
+    Increase ``version`` whenever the generated source changes: stored results of older versions become stale.
     """
 
     name: str
-    family: str  # the class of programs that it computes (``kernels/families``), or "user" for a kernel written by hand
+    family: str  # the family of programs that it computes (``kernels/families``), or "user" for a hand-written kernel
     version: int
-    kinds: tuple[str, ...]  # target kinds it generates for: ("cpu",), GPUS
+    kinds: tuple[str, ...]  # the kinds of target that it generates code for: ("cpu",) or GPUS
 
     def matches(self, task: Task) -> bool:
         """Whether this template can compute the task's program, on a target of its kinds."""
@@ -34,25 +34,25 @@ class Template(Protocol):
         ...
 
     def default(self, task: Task) -> Schedule:
-        """A sensible schedule without tuning; a member of the space."""
+        """The schedule that is used without tuning; a member of the space."""
         ...
 
     def nests(self, task: Task, schedule: Schedule) -> tuple[LoopNest, ...]:
-        """The loops of each kernel part, for features and analysis; cheap (well under 1 ms).
+        """The loop nest of each part of the kernel, for features and analysis; takes well under 1 ms.
 
         Raises ``IllegalSchedule`` for a schedule that is not in the space.
         """
         ...
 
     def static(self, task: Task, schedule: Schedule) -> Mapping[str, float]:
-        """What is known before compiling beside the nests: resources, occupancy, prefetch distances; cheap.
+        """Static features beside the nests, known before compiling: resources, occupancy, prefetch distances. Cheap.
 
-        The same names for every template of a target kind: those of ``kernel/__init__.py``, of ``cuda/static.py``.
-        What a knob changes in the source shows here or in the nests.
+        All templates of a kind of target give the same names: ``CpuStatic`` in ``kernels/kernel`` or
+        ``kernels/cuda/static.py``. Whatever a knob changes in the source shows in these features or in the nests.
         Raises ``IllegalSchedule`` for a schedule that is not in the space.
         """
         ...
 
     def lower(self, candidate: Candidate) -> LoweredKernel:
-        """Print the kernel. Raises ``IllegalSchedule`` for a schedule that is not in the space."""
+        """Generate the kernel's source. Raises ``IllegalSchedule`` for a schedule that is not in the space."""
         ...

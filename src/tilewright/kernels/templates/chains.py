@@ -1,7 +1,7 @@
-"""Long chains of accumulation, cut into blocks: each has a partial result of its own, which goes into the whole's.
+"""Blocked summation: long chains of accumulation are cut into blocks, whose partial results are combined into a total.
 
-The error of a running total of n terms of one sign grows with n, of either sign with the square root of n. Totals of
-float32 sums are float64: then it grows with the length of a block alone.
+The rounding error of a running total of n terms grows with n for terms of one sign, else with the square root of n.
+Totals of float32 sums are float64, so that the error grows with the length of a block only.
 """
 
 from __future__ import annotations
@@ -15,33 +15,34 @@ from tilewright.kernels.families.parts import simple_operator
 from tilewright.kernels.loopnest import Loop
 
 CHAIN = 32
-"""Terms that one accumulator of many takes in, about; twice as many are not cut."""
+"""Terms of a block for each accumulator, where several accumulators share a sum. Chains of up to twice as many terms
+are not cut."""
 
 ALONE = 16
-"""The same of an accumulator that shares a sum with no others."""
+"""Terms of a block where a sum has a single accumulator."""
 
 PRODUCTS = 128
-"""The same of products, which do not wait for memory."""
+"""Terms of a block in a reduction of products of two tensors, or of several values at once."""
 
 _ROUNDING = frozenset(("add", "sub", "mul", "div", "sqrt", "rsqrt", *TRANSCENDENTAL))
 
 
 def longest(m: Monoid, body: Sequence[Expr]) -> int | None:
-    """Terms of a reduction that its one accumulator should take in; ``None`` where combining does not round."""
+    """Terms of a block for a reduction with one accumulator; ``None`` where combining does not round."""
     if not any(n.op in _ROUNDING and n.dtype in FLOATS for e in m.combine for n in e.walk()):
         return None
     return PRODUCTS if len(m.combine) > 1 or len({str(x.value) for x in body[0].loads()}) > 1 else ALONE
 
 
 def widened(m: Monoid) -> bool:
-    """Whether totals of blocks are float64: those of a plain sum of float32."""
+    """Whether the total over blocks is float64, as for a plain sum of float32."""
     return simple_operator(m) == "add" and m.identity[0].dtype == "float32"
 
 
 def cut(loops: Sequence[Loop], chain: int | None) -> tuple[tuple[Loop, ...], int | None]:
-    """Reduction loops, outermost first, in blocks of about ``chain`` trips; and how many of them stand around a block.
+    """Reduction loops, outermost first, in blocks of about ``chain`` trips, and the number of loops around a block.
 
-    ``None`` where all trips are few enough as they are.
+    The number is ``None`` where all loops together have at most ``2 * chain`` trips, or ``chain`` is ``None``.
     """
     inner: list[Loop] = []  # innermost first
     trips = 1

@@ -1,4 +1,4 @@
-"""A schedule's decisions as fields of a plan."""
+"""Reading a schedule's knobs into the fields of a plan."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ P = TypeVar("P")
 
 
 def decided(plan: Callable[..., P], values: Mapping[str, Value], **more: object) -> P:
-    """A plan (a dataclass) with ``more``, and in every other field the value of the knob of its name.
+    """A plan (a dataclass) with the fields ``more``, and every other field from the knob of its name.
 
-    The knob has the field's name, or that in capitals. Raises ``KeyError`` for a knob that the schedule lacks, unless
-    the field has a default.
+    The knob is named like the field, in small letters or capitals. Raises ``KeyError`` for a missing knob, unless the
+    field has a default.
     """
     for name, capitals, needed in _fields(plan):
         if name not in more:
@@ -29,5 +29,5 @@ def decided(plan: Callable[..., P], values: Mapping[str, Value], **more: object)
 
 @lru_cache(maxsize=64)
 def _fields(plan: Any) -> tuple[tuple[str, str, bool], ...]:
-    """Of every field its name, that in capitals, and whether it has no default."""
+    """Name of every field, its name in capitals, and whether the field has no default."""
     return tuple((f.name, f.name.upper(), f.default is MISSING) for f in fields(plan))

@@ -1,7 +1,7 @@
-"""What templates share that recognise one class of programs and print a kernel from a plan.
+"""The base of built-in templates: recognise a program of one family, derive a plan from a schedule, build a kernel.
 
-A template says what it finds in a program, which schedules that has, what the printed source depends on (its
-plan), and the kernel of a plan as one value; checking, caching and refusing are done here.
+A template supplies the functions that match a program, span its search space, make a plan and build a kernel. The plan
+is everything that the printed source depends on. Checks, caches and refusals are here.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from tilewright.search_space import SearchSpace
 F = TypeVar("F")
 P = TypeVar("P")
 Values = Mapping[str, Value]
-"""The decisions of a schedule."""
+"""The knob values of a schedule."""
 
 
 class KernelTemplate:
-    """What templates share that build a :class:`~tilewright.kernels.kernel.Kernel`, whose functions callers ask for."""
+    """A template whose nests, static features and source come from one :class:`~tilewright.kernels.kernel.Kernel`."""
 
     _latest: tuple[Task, Schedule, Kernel] | None = None
 
@@ -41,7 +41,7 @@ class KernelTemplate:
 
     def kernel(self, task: Task, schedule: Schedule) -> Kernel:
         """The kernel of a schedule. Raises ``IllegalSchedule`` for a schedule that is not in the space."""
-        latest = self._latest  # features ask for the nests of a schedule, then for its static features
+        latest = self._latest  # callers ask for the nests of a schedule, then for its static features
         if latest is not None and latest[0] is task and latest[1] is schedule:
             return latest[2]
         built = self._built(task, schedule)
@@ -54,20 +54,23 @@ class KernelTemplate:
 
 @dataclass(eq=False)
 class PlannedTemplate(KernelTemplate, Generic[F, P]):
-    """A :class:`~.base.Template` by its functions: ``find`` gives an ``F``; that and a schedule give a plan ``P``.
+    """A :class:`~.base.Template` made of functions: ``find`` matches a program as an ``F``, ``plan`` makes a ``P``.
 
-    ``refusal``: what is said of a program that is not of its family, ``is not elementwise``. ``find``: what a program
-    is to this template, or ``None``; cached. ``span``: every legal schedule, given the template's name and version.
-    ``choose``: a good schedule without tuning. ``plan``: everything that the source depends on. ``build``: the
-    kernel of a plan, given the schedule's values and the target.
-    ``refuses``: what keeps it from computing a program of its family, ``has 8-bit reals``; empty where nothing does.
-    ``last``: whether another template of those that match is estimated to have the faster default.
-    ``ranges``: whether it takes the sizes that each call chooses, in the program that it found: one that is the length
-    of first axes; with ``any_sizes`` several, wherever they stand. ``sized``: such a program, given what it is at the
-    sizes that a schedule was found for. ``usable``: whether there is a schedule on a target.
-    ``exact``: whether its sums are the program's own; where they are not, tasks whose
-    precision is :data:`~tilewright.core.EXACT` are refused. ``refine``: what a program is where a workload has that
-    precision.
+    - ``refusal``: predicate of the error for a program of another family, such as ``is not elementwise``.
+    - ``find``: the matched form ``F`` of a program, or ``None``. The function caches its results.
+    - ``span``: the search space of a matched program, given the template's name and version.
+    - ``choose``: the knob values of the default schedule.
+    - ``plan``: everything that the source depends on, from a matched program, a target and knob values.
+    - ``build``: the kernel of a plan, given the schedule's knob values and the target.
+    - ``refuses``: why a program of the family cannot be computed, such as ``has 8-bit reals``; empty if it can be.
+    - ``last``: whether another matching template is estimated to have a faster default schedule.
+    - ``ranges``: whether the template accepts the symbolic sizes of a matched program. Without ``any_sizes`` only a
+      program with one symbolic size, the length of leading axes, is matched at all.
+    - ``sized``: combines a program with symbolic sizes and its matched form at the sizes that a schedule was tuned for.
+    - ``usable``: whether the search space on a target holds any schedule.
+    - ``exact``: whether the kernel keeps the program's order of summation. If not, tasks whose precision is
+      :data:`~tilewright.core.EXACT` are refused.
+    - ``refine``: the matched form for the precision of a workload.
     """
 
     name: str
@@ -102,11 +105,11 @@ class PlannedTemplate(KernelTemplate, Generic[F, P]):
         )
 
     def is_last(self, task: Task) -> bool:
-        """Whether, of templates that match a task, others come first."""
+        """Whether the default schedule of another matching template is estimated to be faster."""
         return self.last(self.found(_program(task)), task.target)
 
     def space(self, task: Task) -> SearchSpace:
-        """Every legal schedule; of a range that of its greatest size."""
+        """The search space of a task; for a range, the search space at its greatest sizes."""
         self._task(task)
         return self._space(task, _of_greatest(_program(task)))
 
@@ -121,7 +124,7 @@ class PlannedTemplate(KernelTemplate, Generic[F, P]):
     def _plan(self, task: Task, schedule: Schedule) -> P:
         found, program = self._task(task), _program(task)
         if program.sizes:
-            # A schedule of a range is one of some size in it, which is noted with it.
+            # A schedule of a range was tuned for one size in it, which its launch values record.
             told = dict(schedule.launch)
             program = program.at({n: int(told.pop(e.argument, e.high)) for n, e in program.sizes.items()})
             schedule = replace(schedule, launch=tuple(told.items()))
@@ -130,7 +133,7 @@ class PlannedTemplate(KernelTemplate, Generic[F, P]):
         try:
             return self.plan(found, task.target, schedule.values)
         except KeyError as e:
-            # Sizes of 1 have fewer axes, and fewer knobs.
+            # A program with sizes of 1 has fewer axes, so its schedules have fewer knobs.
             raise IllegalSchedule(f"a schedule of another size lacks {e}", "Use another schedule") from e
 
     def _space(self, task: Task, program: Program) -> SearchSpace:
@@ -140,14 +143,14 @@ class PlannedTemplate(KernelTemplate, Generic[F, P]):
         return task.workload.precision != EXACT or self.exact(found)
 
     def _task(self, task: Task) -> F:
-        """What a task's program is. Raises ``IllegalSchedule`` where it does not compute it, or not as is asked."""
+        """The matched form of a task's program. Raises ``IllegalSchedule`` if the template cannot compute the task."""
         found = self.found(_program(task))
         if not self._precise(found, task):
             raise IllegalSchedule("the program is to be summed as it says, exactly", "Use another template")
         return self.refine(found, task.workload.precision)
 
     def found(self, program: Program) -> F:
-        """What a program is to this template. Raises ``IllegalSchedule`` where it does not compute it."""
+        """The matched form of a program. Raises ``IllegalSchedule`` if this template cannot compute the program."""
         found = self._find(program)
         if found is None:
             reason = _left_open(program.sizes) if program.sizes else self.refusal
@@ -163,13 +166,13 @@ class PlannedTemplate(KernelTemplate, Generic[F, P]):
         return self.refuses(found)
 
     def _find(self, program: Program) -> F | None:
-        """What a program is to this template. Raises nothing: sizes that it cannot read are not shown to it."""
+        """The matched form of a program; ``None`` if it does not match or has symbolic sizes that cannot be read."""
         return self.find(program) if self.any_sizes or not program.sizes or program.leading else None
 
 
 @dataclass(frozen=True)
 class Told:
-    """What a template says of a candidate, as a kernel's text and static features: of one that builds no kernels."""
+    """Adapts a template that builds no :class:`Kernel`: gives its source and features as a kernel's text and static."""
 
     template: Template
     candidate: Candidate
@@ -188,7 +191,7 @@ class Told:
         return self.template.lower(self.candidate)
 
     def kernel(self) -> Kernel:
-        """The kernel that has all of this; the candidate is lowered once, where more than features are asked for."""
+        """The kernel of the candidate. It is lowered once, on the first request for more than features."""
         own = self.candidate.symbol
 
         def bare(x: Launch) -> Launch:
@@ -208,7 +211,7 @@ class Told:
 
 
 def kernel_of(template: Template, task: Task, schedule: Schedule) -> Kernel:
-    """The kernel of a schedule by any template. Raises ``IllegalSchedule`` for a schedule that is not in the space."""
+    """The kernel of a schedule of any template. Raises ``IllegalSchedule`` for a schedule that is not in the space."""
     if isinstance(template, KernelTemplate):
         return template.kernel(task, schedule)
     return Told(template, Candidate(task, schedule)).kernel()

@@ -1,9 +1,9 @@
-"""How the work of one kernel is divided into tasks for threads.
+"""Dividing the work of one kernel into tasks for threads.
 
-Every axis is divided into whole register tiles. Two numbers judge a division of all axes: its *balance*, the share of
-the threads' time that is work where the thread that gets most decides, and its *traffic*, the elements that all tasks
-together read and write. A space holds the divisions that are close to the best in one of them, and none that another
-one beats in both.
+Every axis is divided into whole register tiles. Two numbers judge a division of all axes. Its *balance* is the share
+of the threads' time spent on work, until the slowest thread ends. Its *traffic* is the number of elements that all
+tasks together read and write. A search space leaves out poorly balanced divisions, and each division that another one
+beats in both numbers.
 """
 
 from __future__ import annotations
@@ -20,25 +20,29 @@ from tilewright.kernels.templates.tiles import UNEVEN, Blocks, ceildiv
 from tilewright.search_space import Choice, Constraint, rule
 
 FEW_THREADS = 2
-"""Threads whose tasks are divided whatever the register tile (``tiles.shared_out``), as stored schedules are."""
+"""Number of threads up to which the division ignores the register tile (``tiles.shared_out``), as stored schedules
+expect."""
 LINE = 64
-"""Bytes that no two threads should write at the same time."""
+"""Bytes of a cache line: no two threads should write one at the same time."""
 TASKS = 4
-"""Tasks a thread, at most: more move more data and level nothing."""
+"""Greatest number of tasks for each thread: more tasks move more data without better balance."""
 LOWEST = 0.8
-"""Balance below which a division is out, as a share of the best one's."""
+"""Least balance of a division in the space, as a share of the best division's balance."""
 ENOUGH = 0.75
-"""Balance with which even fewer tasks than threads are not too few."""
+"""Balance from which a division may have fewer tasks than there are threads."""
 SMALL_OUTPUT = 1 << 20
-"""Elements of an output of which each part of K may have sums of its own."""
+"""Greatest number of output elements for split-K: each split of K keeps partial sums of the whole output."""
 MORE = 1.5
-"""Traffic above which a division is out if one that is no less balanced has less, as a multiple of that one's."""
+"""Factor of traffic: a division is left out if another one, balanced at least as well, has this many times less."""
 
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis to divide: ``tiles`` whole ones; ``parts``: the numbers of parts that there may be; ``again``: elements
-    that each part adds to the traffic. ``whole``: divided only where the others alone make too few tasks."""
+    """An axis to divide among tasks.
+
+    ``tiles``: number of register tiles along the axis. ``parts``: legal numbers of parts. ``again``: elements that each
+    part adds to the traffic. ``whole``: divided only where the other axes alone make too few tasks.
+    """
 
     tiles: int
     parts: tuple[int, ...]
@@ -47,19 +51,19 @@ class Axis:
 
 
 SPLITS = ("TM", "TN", "TK")
-"""Knobs that say into how many parts M, N and K of a product are divided."""
+"""Knobs with the numbers of parts into which M, N and K of a product are divided."""
 
 K = TypeVar("K", bound=tuple[Value, ...])
 Division = tuple[int, ...]
-"""Numbers of parts, one an axis."""
+"""Number of parts of every axis."""
 
 
 @lru_cache(maxsize=4096)
 def useful(threads: int, outer: int, tiles: int, most: int) -> tuple[int, ...]:
-    """Numbers of parts of ``tiles``, at most ``most``, that can share out evenly what there is ``outer`` times.
+    """Numbers of parts, up to ``most``, that may divide an axis of ``tiles`` tiles evenly; ``outer``: outer positions.
 
-    Factors of a few tasks a thread, numbers into which the tiles fall, and those that fill the threads alone; each
-    makes the largest part smaller.
+    A number of parts qualifies if it divides the tiles, divides one to :data:`TASKS` times the threads, or balances
+    the threads on its own. Each number makes the largest part smaller than the number before it.
     """
 
     def even(p: int) -> bool:
@@ -72,7 +76,10 @@ def useful(threads: int, outer: int, tiles: int, most: int) -> tuple[int, ...]:
 
 
 def on_lines(blocks: Blocks, times: int, parts: tuple[int, ...], unit: int) -> tuple[int, ...]:
-    """Those numbers of parts that all begin on a cache line; blocks, in ``unit`` bytes, come ``times`` over."""
+    """The numbers of ``parts`` with which every part begins on a cache line.
+
+    ``blocks`` counts in elements of ``unit`` bytes, and repeats ``times`` times along the axis.
+    """
     if unit % LINE == 0:
         return parts
     starts = [s * unit % LINE == 0 for s, _ in blocks.spans]
@@ -81,20 +88,20 @@ def on_lines(blocks: Blocks, times: int, parts: tuple[int, ...], unit: int) -> t
 
 
 def balance(threads: int, outer: int, axes: tuple[Axis, ...], division: Division) -> float:
-    """The share of the threads' time that is work, tasks being distributed in rounds; 1 at most."""
+    """The share of the threads' time spent on work (1 at most) if every round gives each thread one task."""
     rounds = ceildiv(outer * prod(division), threads)
     largest = prod(ceildiv(a.tiles, p) for a, p in zip(axes, division, strict=True))
     return outer * prod(a.tiles for a in axes) / (threads * rounds * largest)
 
 
 def traffic(axes: tuple[Axis, ...], division: Division) -> float:
-    """Elements that all tasks read and write together, but for what no division changes."""
+    """Elements that all tasks read and write together, without the reads and writes that no division changes."""
     return sum(a.again * p for a, p in zip(axes, division, strict=True))
 
 
 @lru_cache(maxsize=4096)
 def divisions(threads: int, outer: int, axes: tuple[Axis, ...]) -> Mapping[Division, float]:
-    """The divisions worth trying, each with its balance."""
+    """The divisions in the search space, each with its balance."""
     few = tuple(replace(a, parts=(1,)) if a.whole else a for a in axes)
     found = _worth(threads, outer, few)
     tasks = outer * prod(a.parts[-1] for a in few)
@@ -102,7 +109,7 @@ def divisions(threads: int, outer: int, axes: tuple[Axis, ...]) -> Mapping[Divis
 
 
 def evenness(threads: int, outer: int, axes: tuple[Axis, ...]) -> float:
-    """The balance of the best division; 1 on the few threads that :func:`divisions` is not asked for."""
+    """The balance of the best division; 1 up to :data:`FEW_THREADS` threads, which do not use :func:`divisions`."""
     return max(divisions(threads, outer, axes).values()) if threads > FEW_THREADS else 1.0
 
 
@@ -115,7 +122,7 @@ def _worth(threads: int, outer: int, axes: tuple[Axis, ...]) -> dict[Division, f
     )
     least = LOWEST * max(b for _, b, _ in judged)
     kept: dict[Division, float] = {}
-    # The best balance of those that move less, and of those that move far less: they come first.
+    # The best balance among divisions of less traffic, and of far less traffic: both precede ``d`` in ``judged``.
     less = far = 0.0
     n = m = 0
     for moved, even, d in judged:
@@ -129,16 +136,16 @@ def _worth(threads: int, outer: int, axes: tuple[Axis, ...]) -> dict[Division, f
 
 
 def chosen(threads: int, outer: int, axes: tuple[Axis, ...]) -> Division:
-    """The division without tuning: of those about as balanced as the best, the one that moves least."""
+    """The default division: the least traffic among those within 5% of the best balance."""
     found = divisions(threads, outer, axes)
     best = max(found.values())
     return min((d for d in found if found[d] >= 0.95 * best), key=lambda d: (traffic(axes, d), d))
 
 
 def agreeing(reads: tuple[str, ...], members: Mapping[K, Iterable[Division]]) -> list[Constraint]:
-    """Rules that the last knobs of ``reads`` divide the axes as the first ones, by ``members``, allow.
+    """Rules that restrict the last knobs of ``reads`` to the divisions that ``members`` lists for the first knobs.
 
-    One rule for each of them, so that a space is prepared without trying every combination.
+    There is one rule for each division knob, so that a space is prepared without trying every combination.
     """
     whole = {(*key, *d) for key, found in members.items() for d in found}
     first = min(map(len, members))
@@ -151,7 +158,7 @@ def agreeing(reads: tuple[str, ...], members: Mapping[K, Iterable[Division]]) ->
 
 
 def split_knobs(members: Iterable[Division]) -> list[Choice]:
-    """Knobs for divisions of M, N and K of a product; ``split_k``: whether K is divided, which the source shows."""
+    """Knobs for divisions of M, N and K of a product. ``split_k`` (whether K is divided) changes the source."""
     members = sorted(members)
     return [
         Choice("split_k", tuple(sorted({t[2] > 1 for t in members}))),

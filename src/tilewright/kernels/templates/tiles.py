@@ -1,4 +1,4 @@
-"""Blocks of extents: how many, of which sizes, and where each starts."""
+"""Blocking of extents: the number of blocks, their sizes, and the start of each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tilewright.kernels.expression.expr import INDEX, ITEMSIZE, Expr
 
 
 def lanes_for(nodes: Iterable[Expr], target: Target) -> int:
-    """Lanes of a vector: as many as the narrowest of 4-byte and 8-byte values needs."""
+    """Number of lanes of a vector: of 8-byte elements where all values have 8 bytes, else of 4-byte elements."""
     wide = all(ITEMSIZE[n.dtype] == 8 for n in nodes if n.dtype not in ("bool", INDEX))
     return max(2, target.vector_bytes // (8 if wide else 4))
 
@@ -22,12 +22,12 @@ def ceildiv(a: int, b: int) -> int:
 
 
 def balanced(extent: int, size: int) -> bool:
-    """Whether no smaller block size divides ``extent`` into as few blocks."""
+    """Whether every smaller block size divides ``extent`` into more blocks."""
     return ceildiv(extent, ceildiv(extent, size)) == size
 
 
 def splits(threads: int, extent: int, least: int) -> list[int]:
-    """Into how many parts an extent may be divided for the threads, no part smaller than ``least``."""
+    """Legal numbers of parts of an extent for the threads, with at least ``least`` elements a part on average."""
     return [s for s in sorted({1, 2, threads, 2 * threads, 4 * threads}) if s == 1 or s * least <= extent]
 
 
@@ -35,7 +35,10 @@ UNEVEN = "the tasks do not fill the threads evenly"
 
 
 def shared_out(threads: int, outer: int, parts: Sequence[Sequence[int]]) -> frozenset[tuple[int, ...]]:
-    """Numbers of parts of each axis that give every thread as much, ``outer`` times over; else one part of each."""
+    """Numbers of parts of each axis that load the threads evenly, given ``outer`` outer positions.
+
+    Returns one part of each axis where no combination does.
+    """
 
     def fair(t: tuple[int, ...]) -> bool:
         tasks = outer * prod(t)
@@ -46,7 +49,7 @@ def shared_out(threads: int, outer: int, parts: Sequence[Sequence[int]]) -> froz
 
 @dataclass(frozen=True)
 class Blocks:
-    """An extent in blocks of ``size``, the later ones one smaller, so that none is much smaller.
+    """An extent in blocks of ``size`` elements; the last blocks have ``size - 1`` if the extent requires it.
 
     Block ``b`` starts at ``b * size - max(0, b - full)``.
     """
@@ -60,7 +63,7 @@ class Blocks:
 
     @property
     def full(self) -> int:
-        """How many blocks have the full size."""
+        """Number of blocks of the full size."""
         return self.count - (self.count * self.size - self.extent)
 
     @property
@@ -69,12 +72,12 @@ class Blocks:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The sizes that occur, the largest first."""
+        """The block sizes that occur, the largest first."""
         return (self.size,) if self.even else (self.size, self.size - 1)
 
     @property
     def counted(self) -> tuple[tuple[int, int], ...]:
-        """Each size that occurs, and how many blocks have it."""
+        """Each block size that occurs, and the number of blocks of this size."""
         found = ((self.size, self.full), (self.size - 1, self.count - self.full))
         return tuple((size, times) for size, times in found if times)
 
@@ -96,10 +99,10 @@ class Blocks:
 
 @dataclass(frozen=True)
 class ChosenBlocks(Blocks):
-    """Blocks of at most ``size`` of an extent that calls choose, ``least`` to ``extent``, again as equal as can be.
+    """Blocks of at most ``size`` elements of a symbolic extent from ``least`` to ``extent``; sizes differ by at most 1.
 
-    The kernel's context says how many there are (``blocks``), how large the first ones are (``height``), and how many
-    are that large (``full``): :meth:`set`. ``of`` stands before the names of these members.
+    The kernel's context holds the number of blocks (``blocks``), the size of the first blocks (``height``), and the
+    number of blocks of this size (``full``); :meth:`set` computes them. ``of`` is a prefix of these members' names.
     """
 
     least: int = 1
@@ -111,8 +114,8 @@ class ChosenBlocks(Blocks):
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The sizes that occur for some extent, the largest first."""
-        # From size * size on, blocks have the two greatest sizes, in one way for each remainder.
+        """The block sizes that occur for some extent in the range, the largest first."""
+        # From extent size * size on, only the two greatest block sizes occur, so one extent of each remainder suffices.
         some = range(self.least, min(self.extent, max(self.least, self.size * self.size) + self.size) + 1)
         found = [Blocks(n, ceildiv(n, ceildiv(n, self.size))) for n in some]
         return tuple(sorted({s for b in found for s in b.sizes}, reverse=True))
@@ -124,7 +127,7 @@ class ChosenBlocks(Blocks):
         return f"(x->{self.of}height-(({block})>=x->{self.of}full))"
 
     def set(self, extent: str) -> str:
-        """C statements that fill the context in, for an extent."""
+        """C statements that fill in the context's members for an extent."""
         x = f"x->{self.of}"
         return (
             f"{{ const long n={extent}; {x}blocks=(n+{self.size - 1}L)/{self.size}L; "

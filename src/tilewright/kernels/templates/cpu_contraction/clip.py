@@ -1,7 +1,8 @@
-"""Text of clipped loops: the trips of each that a tile makes, and what skipped steps would have added.
+"""C text of clipped loops over K: bounds of the trips that a tile makes, and sums of the skipped trips.
 
-A skipped step adds zero times an element of B, which is NaN where that element is not finite. Packing B leaves
-the sums of those products per trip (a table), and whether one is NaN: if so, tiles start from them.
+A skipped step would add zero times an element of B, which is NaN where the element is not finite. Packing B also
+stores the sums of these products for every trip in a table, and whether any sum is NaN. If so, tiles start from the
+stored sums.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from tilewright.kernels.templates.tiles import ceildiv
 
 
 def tables_of_rows(p: ContractionTiling) -> str:
-    """Constant tables: which rows each trip computes, and the variants' first rows and ends."""
+    """Constant tables: the number of each trip's row range for every tile, and the first row and end of every range."""
     t = p.table
     if not isinstance(t, Table):
         return ""
@@ -27,9 +28,9 @@ def tables_of_rows(p: ContractionTiling) -> str:
 
 
 def bounds(p: ContractionTiling, blocked: bool) -> str:
-    """``kr``: first trip and one past the last of every loop over K but the innermost.
+    """Declaration of ``kr``: first trip and one past the last trip of every loop over K around the innermost one.
 
-    ``blocked``: within the block of ``kc`` trips from ``pc`` on, from which the first loop then counts.
+    ``blocked``: the outermost loop counts from ``pc``, within the block of ``kc`` trips that begins there.
     """
     loops = p.k_walks[:-1]
     texts = outer_texts(p.c)
@@ -43,13 +44,13 @@ def bounds(p: ContractionTiling, blocked: bool) -> str:
         start = "-pc" if blocked and d == 0 else ""
         slope = b.of(name)
         end, narrower = (f"kr[{2 * d}]", "imax") if slope > 0 else (f"kr[{2 * d + 1}]", "imin")
-        # The form where the axis is 0, then its slope.
+        # ``v`` is the bound where the axis is 0; with the slope it gives the first trip or the end.
         out.append(f"{{ const long v={form(b, texts)}; {end}=tw::{narrower}({end},({edge(slope)}){start}); }}")
     return " ".join(out)
 
 
 def spans(p: ContractionTiling) -> str:
-    """Declaration of the row ranges of tile ``rb``, one a trip of the clipped loop."""
+    """Declaration of ``spans``: the row range of tile ``rb`` at every trip of the clipped loop."""
     t, clip = p.table, p.clip
     assert t is not None
     assert clip is not None
@@ -65,7 +66,10 @@ def spans(p: ContractionTiling) -> str:
 
 
 def cuts(p: ContractionTiling) -> str:
-    """Declaration of the row ranges of tiles that begin a row of tiles (1), end one (2), are one (3), or none of it."""
+    """Declaration of ``cuts``: row ranges by trip, along a symbolic axis, of four cases of tiles.
+
+    The cases: interior (0), first (1), last (2) and only tile (3) along the axis.
+    """
     clip = p.clip
     if not isinstance(p.table, Cuts) or clip is None or clip.axis is None:
         return ""
@@ -85,22 +89,22 @@ def cuts(p: ContractionTiling) -> str:
 
 
 def first_loop(p: ContractionTiling) -> bool:
-    """Whether the loop with row ranges is the one that blocks of K are made of."""
+    """Whether the clipped loop with row ranges is the outermost loop over K, which blocks of K divide."""
     return p.clip is not None and p.clip.axis in p.k_walks[0].group.axes
 
 
 def trips(p: ContractionTiling) -> int:
-    """Combinations of trips of the loops over K around the innermost one."""
+    """Number of combinations of trips of the loops over K around the innermost one."""
     return p.c.k.size // p.k_walks[-1].size
 
 
 def skipped_size(p: ContractionTiling) -> int:
-    """Elements behind packed panels of B of one outer position: a row of columns for every combination of trips."""
+    """Elements of the table of skipped sums of one outer position: a row of columns for every combination of trips."""
     return p.column_blocks.count * trips(p) * p.width if p.clip else 0
 
 
 def skipped(p: ContractionTiling) -> str:
-    """Function: sums of zero times B over the innermost loop, of one outer position's panels; whether any is NaN."""
+    """C function: fills the table with sums of zero times B over the innermost loop; returns whether any sum is NaN."""
     if not p.clip:
         return ""
     inner, rows = p.k_walks[-1].size, skipped_size(p) // p.width
@@ -112,7 +116,7 @@ def skipped(p: ContractionTiling) -> str:
 
 
 def start_tile(p: ContractionTiling) -> str:
-    """Function: what the skipped steps of a tile add, as its first sums."""
+    """C function: sets a tile's first sums to the sums of its skipped steps."""
     if not p.clip:
         return ""
     loops = p.k_walks[:-1]
@@ -131,7 +135,7 @@ def start_tile(p: ContractionTiling) -> str:
             if isinstance(p.table, Cuts):
                 inside.append(f"{number}!={NO_ROWS}&&i>={number}/{MOST_CUT}&&i<rows-{number}%{MOST_CUT}")
             else:
-                # Number 0 is the whole of a tile, whatever its size.
+                # Range 0 is all rows of a tile of either size.
                 inside.append(f"({number}==0||({along}>=FROM[{number}]&&{along}<TO[{number}]))")
         inside.append(f"k{d}>=kr[{2 * d}]&&k{d}<kr[{2 * d + 1}]")
     lines.append(f"  {{ if(!({'&&'.join(inside)})) for(long j=0;j<cols;j++) d[j]+=q[j]; q+={p.width}L; }} }} }}")

@@ -1,4 +1,4 @@
-"""A contraction's schedule without tuning, by arithmetic on the sizes and the caches."""
+"""The default schedule of a contraction, computed from its sizes and the target's caches."""
 
 from __future__ import annotations
 
@@ -30,29 +30,30 @@ from tilewright.kernels.templates.tiles import Blocks, ceildiv
 from tilewright.search_space import SearchSpace
 
 SHORT_RUN = 16
-"""Elements of the innermost loop over K below which a padded copy, whose loops fuse, beats skipping."""
+"""Trips of the innermost loop over K below which a padded copy, whose loops fuse, is faster than skipping steps."""
 SHORT_K = 64
-"""Depth up to which a contraction of many rows moves data rather than computes: low tiles as wide as the rows."""
+"""Greatest K for which memory bounds a contraction of many rows. Its register tiles have few rows and all columns."""
 FEW_ROWS = 10
-"""Rows of a register tile that such contractions keep in flight."""
+"""Greatest number of rows of a register tile in a contraction that memory bounds."""
 MANY_ROWS = 128
-"""Rows of A over which packing B costs next to nothing."""
+"""Rows of A from which the cost of packing B is negligible."""
 DEPTH = 512
-"""Depth of a block, where nothing else decides."""
+"""Elements of K in a cache block, unless another rule applies."""
 SHALLOW = 128
-"""Depth where B is packed for few rows: wide blocks of it are read as they lie in memory."""
+"""Elements of K in a cache block where B is packed for few rows: wide, shallow blocks of B are read in memory order."""
 DEEP = 1024
-"""Depth of a block of panels packed once, at most: its tiles are started and ended seldom."""
+"""Greatest number of elements of K in a block of prepacked panels: deep blocks start and end tiles seldom."""
 STRIP = 4
-"""Vectors of columns that a single row takes at a time from a B in place: of wider strips the rows of a block, which
-often lie a power of two apart, push each other out of L1."""
+"""Vectors of columns in the register tile of a single row, for B read in place. In wider tiles the rows of a block of
+B, which often lie a power of two apart, evict each other from L1."""
 LINE, WAYS = 64, 8
-"""Bytes of a line of L1, and lines of a set."""
+"""Bytes of a cache line of L1, and lines of a set."""
 
 
 def _tile_cost(form: Form, columns: int, k: int, on: Core, near: bool, tile: tuple[int, int, int]) -> float:
-    """Cycles over the whole output, with what a tile's start and end and its reads cost: of B, or where B comes from
-    L2 (``near``) all alike.
+    """Estimated cycles of a register tile over the whole output, with its reads, start and end.
+
+    Reads of B cost more than reads of A, or as much where B comes from L2 (``near``).
     """
     r, h, v = tile
 
@@ -64,7 +65,7 @@ def _tile_cost(form: Form, columns: int, k: int, on: Core, near: bool, tile: tup
 
 
 def _images(c: Contraction, target: Target, a: str) -> int:
-    """Batch items at a time: as many as are worth reading B again for."""
+    """Batch items to compute at a time: few where that saves more reads of A than it adds reads of B."""
     options = batches(c)[a]
     items = options[-1]
     item = ITEMSIZE[c.acc]
@@ -73,26 +74,26 @@ def _images(c: Contraction, target: Target, a: str) -> int:
     w = c.a.window
     a_bytes = w.tensor.size * item if w else 0
     b_bytes = c.n.size * c.k.size * item
-    # One part reads A once for all outer positions, and B once more, which costs little where all of it stays in L2.
+    # Each chunk of items reads A once for all outer positions, and B once again: cheap where all of B stays in L2.
     stays = c.batch.size * b_bytes + a_bytes // items <= target.l2_bytes
     worth = c.batch.size > 1 and a_bytes > target.l2_bytes and (stays or b_bytes * 2 < a_bytes // items)
     return options[0] if worth else items
 
 
 def _low(target: Target) -> bool:
-    """Whether register tiles are low, as 16 registers make them: their rows of A stay in L1 while panels of B pass
-    through it from L2."""
+    """Whether register tiles have few rows, as with 16 registers: the rows of A stay in L1 while panels of B pass
+    through L1 from L2."""
     return core(target.registers) is FEW
 
 
 def _worth_packing(c: Contraction, target: Target) -> bool:
-    """Whether B had better be packed than read in place."""
+    """Whether packing B is estimated to be faster than reading B in place."""
     item = ITEMSIZE[c.acc]
     m, size = c.m.size, c.n.size * c.k.size * item
     b = c.b_side
     if not _low(target) or b is None or b.along != 1 or c.n.size * item <= LINE:
         return m > 64 and size > target.l2_bytes // 2
-    # Rows of B a whole number of lines apart fall into few sets of L1: a panel is read from L2 by every tile.
+    # Rows of B a whole number of lines apart map to few sets of L1, so every tile reads its panel from L2.
     pitch = b.k * item
     sets = target.l1_bytes // (WAYS * LINE)
     crowded = pitch % LINE == 0 and sets // math.gcd(pitch // LINE, sets) * WAYS < min(c.k.size, DEPTH)
@@ -102,16 +103,16 @@ def _worth_packing(c: Contraction, target: Target) -> bool:
 
 
 def _way(c: Contraction, target: Target, within: SearchSpace) -> Form:
-    """How the operands are read."""
+    """How the default schedule reads the operands."""
     found = [f for f in forms(c, target) if within.allows(dict(zip(WAY, f.key, strict=True)))]
     item = ITEMSIZE[c.acc]
     a = c.a_side
     clipped = [proto(c, target, f.a, f.b, f.images).k_walks[-1].size for f in found if f.a == "clip"]
     inner = min(clipped, default=0)
-    # Groups that each read a part of every pixel: copying an image brings it to the cache in order.
+    # Each group reads a part of every pixel: copying an image brings it into the cache in memory order.
     w = c.a.window
     scattered = c.batch.size > 1 and w is not None and w.tensor.size * item > 4 * target.l2_bytes
-    # A padded copy that leaves room for nothing else in L2 is read from further away than the tensor saves.
+    # A padded copy that fills L2 by itself is read from beyond L2, which costs more than its simpler loops save.
     copied = window.image(c)
     large_copy = copied is not None and copied.size // batch_items(c) * item * 2 > target.l2_bytes
     packed_b = _worth_packing(c, target)
@@ -136,19 +137,19 @@ def _way(c: Contraction, target: Target, within: SearchSpace) -> Form:
 
 
 def default(c: Contraction, target: Target, within: SearchSpace) -> dict[str, Value]:
-    """A member of the space."""
+    """The knob values of the default schedule, a member of the space."""
     item = ITEMSIZE[c.acc]
     lanes = target.vector_bytes // item
     m, k = c.m.size, c.k.size
     form = _way(c, target, within)
     a = c.a_side
-    # Rows a multiple of 4096 bytes apart fall into one set of L1: more than eight push each other out. One vector of
-    # columns is too little work to hide that.
+    # Rows a multiple of 4096 bytes apart map to one set of L1: more than eight rows evict each other. A tile of one
+    # vector of columns has too little work to hide the misses.
     crowded = a is not None and a.along > 0 and a.along * item % 4096 == 0
 
     crowding = 1.1 if form.columns > lanes else 4.0
     moves = k <= SHORT_K and m * max(k, c.n.size) * item > target.l2_bytes
-    # Of panels packed once that are too many for L2, blocks stay there, and pass through L1 beside a tile's rows of A.
+    # Prepacked panels that exceed L2 are read in blocks that stay in L2, and pass through L1 beside a tile's rows of A.
     wide = c.n.size * min(k, DEPTH) * item > target.l2_bytes * 3 // 4
     near = _low(target) and wide and form.b == "prepack" and not form.nested and m > 2 * FEW_ROWS
 
@@ -184,7 +185,7 @@ def default(c: Contraction, target: Target, within: SearchSpace) -> dict[str, Va
     depths = [x for x in options["KC"] if within.allows({**values, "KC": x})]
     wanted = 8 if m <= 2 else SHALLOW if low and m <= 64 and form.b == "pack" else DEPTH
     if form.nested:
-        # All of K, as long as a panel of B leaves room for A in L2.
+        # A block takes all of K, as long as a panel of B leaves room for A in L2.
         wanted = max(form.unit, target.l2_bytes * 3 // 4 // (vectors * lanes * item))
     block = target.l2_bytes * 3 // 8
     if near:
@@ -214,7 +215,7 @@ def default(c: Contraction, target: Target, within: SearchSpace) -> dict[str, Va
 
 def _threads(c: Contraction, threads: int, within: SearchSpace, divide_k: bool) -> dict[str, Value]:
     legal = [t for t in legal_divisions(within) if divide_k or t[2] == 1]
-    # As few tasks as fill the threads, the pieces as square as they get, k whole if it can be.
+    # In order: fill the threads, leave K whole, make few tasks, and make each task's block of the output square.
     tm, tn, tk = min(
         legal,
         key=lambda t: (

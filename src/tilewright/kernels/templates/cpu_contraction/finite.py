@@ -1,7 +1,7 @@
-"""What a kernel leaves out where its operands are all finite: zeros beyond triangles and limits, NaN among extremes.
+"""Checks for finite operands, which let a kernel skip steps of zeros, and tests for NaN in ``max`` and ``min``.
 
-The larger of two values is one instruction, and three where NaN is to win. Sums, differences and products of two
-finite values are never NaN, so where both operands of an extreme are finite no step of it looks for NaN.
+The larger of two values takes one instruction, and three if NaN must win. Sums, differences and products of two
+finite values are never NaN, so a ``max`` or ``min`` over finite operands needs no test for NaN.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from tilewright.kernels.templates.cpu_contraction.geometry import ContractionTil
 from tilewright.kernels.templates.cpu_contraction.match import Operand
 
 QUICK = {"max": "larger", "min": "smaller"}
-"""The function without NaN for the operation of a monoid."""
+"""The C function that ignores NaN, by the operation of the monoid."""
 FEW = 16
-"""Rows, or columns, up to which looking through the operands costs too much."""
+"""Rows, or columns, up to which the check of the operands costs more than it saves."""
 
 
 def extreme(p: ContractionTiling) -> str:
-    """The function that combines steps of finite operands; empty where NaN is always looked for."""
+    """The C function that combines steps of finite operands; empty where every step tests for NaN."""
     c = p.c
     name = c.monoid.name
     if name not in QUICK or c.monoid.combine[0].op != name or p.varying or min(c.m.size, c.n.size) <= FEW:
@@ -29,12 +29,12 @@ def extreme(p: ContractionTiling) -> str:
 
 
 def _as_stored(p: ContractionTiling, side: Operand) -> bool:
-    """Whether a side is elements of a tensor as they are."""
+    """Whether a side is a plain read of a tensor in the type of the sums."""
     return side.affine is not None and p.c.program.tensors[str(side.tensor)].dtype == p.c.acc
 
 
 def functions(p: ContractionTiling) -> str:
-    """Function: whether all of ``rows`` of ``cols`` elements, ``ld`` apart, are finite."""
+    """C function ``finite``: whether all elements of ``rows`` rows of ``cols`` elements, ``ld`` apart, are finite."""
     if not triangle.guards(p) and not extreme(p) and p.c.b.limit is None:
         return ""
     return (
@@ -48,6 +48,6 @@ def functions(p: ContractionTiling) -> str:
 
 
 def looked_through(p: ContractionTiling) -> str:
-    """Whether both operands are finite, as C text of a condition in the entry point."""
+    """C condition in the entry point: whether both operands are finite."""
     tensors = [(n, t) for n, t in enumerate(p.c.program.inputs) if t.name in (p.c.a.tensor, p.c.b.tensor)]
     return "&&".join(f"finite((const T*)tensors[{n}],1,{t.size}L,0)" for n, t in tensors)

@@ -1,4 +1,4 @@
-"""Sizes that follow from a contraction and a schedule: tiles, loops, paths of operands."""
+"""The plan of a contraction: register tiles, loops and operand reads that follow from a schedule."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tilewright.kernels.templates.tiles import Blocks, ChosenBlocks, ceildiv
 LINE = 64
 """Bytes of a cache line."""
 ENOUGH_SUMS = 8
-"""Vectors of sums that keep the multiply-add units of a core busy while each waits for its last step."""
+"""Vectors of sums that keep a core's multiply-add units busy, since each sum waits for its previous step."""
 
 
 @dataclass(frozen=True)
 class Walk:
-    """Axes of M or K walked as one loop: steps in A, and in the output (M) or in B (K), in elements."""
+    """Axes of M or K fused into one loop. ``a``: step in A; ``other``: step in the output (M) or B (K), in elements."""
 
     group: Group
     a: int
@@ -39,9 +39,9 @@ class Walk:
 
 
 def walks(group: Group, a: Linear | None, other: Linear | None, alone: frozenset[str]) -> list[Walk]:
-    """A group's axes as the fewest loops: neighbours that fuse in A and in the other tensor are one.
+    """A group's axes as the fewest loops: adjacent axes that fuse both in A and in the other tensor are one loop.
 
-    Where a position is ``None`` it does not matter. Axes in ``alone`` are loops by themselves.
+    A position of ``None`` lets all axes fuse. Each axis in ``alone`` stays a loop of its own.
     """
     parts: list[list[tuple[str, int]]] = []
     for name, extent in zip(group.axes, group.extents, strict=True):
@@ -58,20 +58,20 @@ def walks(group: Group, a: Linear | None, other: Linear | None, alone: frozenset
 
 @dataclass(frozen=True)
 class ContractionTiling:
-    """Everything that the printed source depends on.
+    """The plan of a schedule: everything that the printed source depends on.
 
-    ``a`` and ``b`` say how an operand is read: ``direct`` where it is, ``pack``ed block by block, ``prepack``ed
-    once; and A from a padded ``copy`` of its tensor, or in place with the guard's steps skipped (``clip``).
-    Of a ``kind`` of narrow elements, A is ``direct`` or packed as ``rows``, and B may be packed as a ``whole`` in each
-    call; ``half_b``: in 16 bits, to be widened as it is read.
+    ``a`` and ``b`` say how an operand is read: ``direct`` in place, ``pack``: packed block by block, or ``prepack``:
+    packed once. A may also be read from a padded ``copy`` of its tensor, or in place with the steps that its guard
+    excludes skipped (``clip``). With a ``kind`` of narrow elements, A is ``direct`` or packed as ``rows``, and B may be
+    packed as a ``whole`` in each call. ``half_b``: B is packed in 16 bits, and widened as it is read.
     """
 
     c: Contraction
     target: Target
     inner: int  # MR: rows of a register tile along the innermost loop over M
-    lines: int  # MH: along the loop around it
+    lines: int  # MH: trips in a register tile of the loop around that one
     images: int  # batch items computed at a time; 1 where the batch is no axis of its own
-    vectors: int  # NR in vectors
+    vectors: int  # NV: vectors of columns of a register tile
     unroll: int
     a: str
     b: str
@@ -113,30 +113,33 @@ class ContractionTiling:
         return f"tw::{record.kind[0]}{record.bits}v"
 
     def source_type(self, dtype: str) -> str:
-        """C type of elements in memory: ``T`` where they are in the type of the sums."""
+        """C type of elements in memory; ``T`` for the type of the sums."""
         return "T" if dtype == self.c.acc else storage(dtype)
 
     # ------------------------------------------------------------------ steps of several elements, narrower than sums
 
     @cached_property
     def mixed(self) -> bool:
-        """Whether steps take units of narrow elements. Blocks of rows are then the outermost loop, in which A is packed
-        as ``rows`` with all of K, and epilogues compute in vectors of any type."""
+        """Whether steps take units of narrow elements.
+
+        The outermost cache-blocking loop is then over rows, and A is packed as ``rows`` with all of K. Epilogues
+        compute in vectors of any type.
+        """
         return self.kind != PLAIN
 
     @property
     def group(self) -> int:
-        """Elements of K that one step takes; panels, loops over K and their sizes count steps."""
+        """Elements of K that one step takes. Panels, loops over K and their sizes count steps."""
         return self.kind.group
 
     @cached_property
     def depth(self) -> int:
-        """Steps of all of K."""
+        """Number of steps over all of K."""
         return ceildiv(self.c.k.size, self.group) if self.mixed else self.c.k.size
 
     @property
     def b_at_once(self) -> bool:
-        """Whether tasks of their own pack all of B: before the first call, or in each call (``whole``)."""
+        """Whether separate tasks pack all of B, before the first call or in each call (``whole``)."""
         return self.mixed and self.b in ("prepack", "whole")
 
     @property
@@ -146,28 +149,28 @@ class ContractionTiling:
 
     @property
     def heads(self) -> int:
-        """Rows in front of each panel of B: 1 where they hold the sums' first values, else 0."""
+        """Number of rows in front of each panel of B: 1 where a row holds the first values of the sums, else 0."""
         return int(self.shifted and self.pack_b)
 
     @property
     def rest(self) -> int:
-        """Elements of K in the last step, where a side is read in place and the step is not whole; else 0."""
+        """Elements of K in the last step, where an operand is read in place and this step is partial; else 0."""
         return 0 if self.group == 1 or (self.a == "rows" and self.pack_b) else self.c.k.size % self.group
 
     @property
     def marks(self) -> str:
-        """C text of further bits of a tile's ``mode``: 4, the last step is not whole; 8, sums begin at the head."""
+        """C text of further bits of a tile's ``mode``. 4: the last step is partial. 8: sums begin with the head row."""
         whole = f"|(pc+kc>={self.depth}L?4:0)" if self.rest else ""
         return whole + ("" if not self.heads else "|(pc?0:8)" if self.b_at_once else "|8")
 
     @property
     def a_type(self) -> str:
-        """C type of what a register tile's pointer to A steps over."""
+        """C type of the elements that a register tile's pointer to A addresses."""
         return self.source_type(self.c.a.dtype or "") if self.mixed and self.a == "direct" else "T"
 
     @property
     def b_type(self) -> str:
-        """C type of what a register tile's pointer to B steps over."""
+        """C type of the elements that a register tile's pointer to B addresses."""
         if self.half_b:
             return "unsigned short"
         return self.source_type(self.c.b.dtype or "") if self.mixed and self.b == "direct" else "T"
@@ -179,20 +182,20 @@ class ContractionTiling:
 
     @property
     def a_row(self) -> int:
-        """Units between packed rows of A: an odd number of cache lines, so that rows spread over the cache."""
+        """Units between packed rows of A: an odd number of cache lines, so that rows spread over the cache's sets."""
         return (ceildiv(self.depth * UNIT, LINE) | 1) * (LINE // UNIT)
 
     @property
     def rounds(self) -> str:
-        """The function that rounds a vector as it is stored; empty where storing converts."""
-        # The instruction rounds as tw::narrow does, but for results below the smallest normal float.
+        """The C function that rounds a vector before it is stored; empty where the store converts."""
+        # The instruction rounds like tw::narrow, except for results below the smallest normal float.
         return "rounded" if self.kind == BF16 and self.c.output.dtype == "bfloat16" else ""
 
     # ------------------------------------------------------------------ loops
 
     @cached_property
     def image(self) -> Image | None:
-        """The padded copy of A's tensor; of ``images`` batch items at a time."""
+        """The padded copy of A's tensor, for ``images`` batch items; ``None`` where A is read in another way."""
         if self.a != "copy":
             return None
         found = window.image(self.c)
@@ -205,7 +208,7 @@ class ContractionTiling:
 
     @cached_property
     def chunks(self) -> int:
-        """Parts of the batch that are computed one after the other."""
+        """Number of chunks of the batch, which are computed one after another."""
         return batch_items(self.c) // self.images
 
     @cached_property
@@ -217,7 +220,7 @@ class ContractionTiling:
 
     @cached_property
     def a_position(self) -> Linear | None:
-        """Where A is read, when it is not packed."""
+        """Position of A's elements in its tensor or padded copy; ``None`` where A is packed."""
         if self.pack_a or self.a == "rows":
             return None
         w = self.c.a.window
@@ -243,7 +246,7 @@ class ContractionTiling:
         b = None if self.pack_b else self.c.b.affine
         found = walks(self.c.k, self.a_position, b, self.clip.axes if self.clip else frozenset())
         if self.pack_b:
-            # Panels hold K in its own order, one row of columns after the other.
+            # Panels hold K in its own order, one row of columns after another.
             step = self.width
             for n in range(len(found) - 1, -1, -1):
                 found[n] = Walk(found[n].group, found[n].a, step)
@@ -252,12 +255,12 @@ class ContractionTiling:
 
     @property
     def units(self) -> int:
-        """Trips of the outermost loop over K, of which blocks of K are made."""
+        """Trips of the outermost loop over K. A block of K is a whole number of these trips."""
         return self.k_walks[0].size
 
     @property
     def unit(self) -> int:
-        """Steps of K in one such trip."""
+        """Steps of K in one trip of the outermost loop over K."""
         return self.depth // self.units
 
     @cached_property
@@ -270,37 +273,37 @@ class ContractionTiling:
 
     @property
     def open_rows(self) -> bool:
-        """Whether calls choose how many rows the innermost loop over M has."""
+        """Whether the innermost loop over M has a symbolic number of rows."""
         return isinstance(self.row_blocks, ChosenBlocks)
 
     @property
     def row_lines(self) -> int:
-        """Trips of the loops over M around the innermost one, in one chunk."""
+        """Trips of the loops over M around the innermost one, in one chunk, in steps of ``lines``."""
         return self.m.size // (self.m_walks[-1].size * self.lines)
 
     @property
     def row_count(self) -> int:
-        """Register tiles along M, in one chunk, of rows whose number is known."""
+        """Number of register tiles along M in one chunk, where the number of rows is fixed."""
         return self.row_lines * self.row_blocks.count
 
     @property
     def varying(self) -> bool:
-        """Whether calls choose sizes."""
+        """Whether the program has symbolic sizes."""
         return bool(self.c.program.sizes)
 
     @property
     def told(self) -> bool:
-        """Whether register tiles are told what calls choose: it is in steps, not a length of first axes alone."""
+        """Whether register tiles receive the symbolic sizes: needed unless only a leading length is symbolic."""
         return self.varying and not self.c.program.leading
 
     @property
     def deep(self) -> bool:
-        """Whether calls choose K: it is then not divided among tasks, and met unpacked as one loop alone."""
+        """Whether K is symbolic. Tasks then do not divide K; operands are read in place along a single loop only."""
         return isinstance(self.c.k.size, Extent)
 
     @property
     def at_once(self) -> bool:
-        """Whether all of K is one block, because calls choose it and unfinished sums have no place."""
+        """Whether all of K is one block, because K is symbolic and unfinished sums cannot live in the output."""
         return self.deep and not self.c.in_place
 
     @property
@@ -317,7 +320,7 @@ class ContractionTiling:
 
     @cached_property
     def table(self) -> Table | Cuts | None:
-        """Which rows of a tile each trip of the clipped loop computes; ``None`` too where that is too varied."""
+        """The row range of a tile at each trip of the clipped loop; ``None`` without ranges, or with too many."""
         if self.clip is None or self.clip.axis is None:
             return None
         if self.open_rows:
@@ -326,7 +329,7 @@ class ContractionTiling:
 
     @property
     def clips(self) -> bool:
-        """Whether the window can be clipped: tiles have few enough ranges of rows."""
+        """Whether the window can be clipped: tiles have few enough row ranges, and a tile's lines share all bounds."""
         if self.clip is None or (self.clip.axis is not None and self.table is None):
             return False
         return self.lines == 1 or not any(b.of(a) for _, b in self.clip.ranges for a in self.m_walks[-2].group.axes)
@@ -341,12 +344,12 @@ class ContractionTiling:
 
     @property
     def ragged(self) -> bool:
-        """Whether the last vector of a row may not be whole."""
+        """Whether the last vector of a row may be partial."""
         return self.c.n.size % self.lanes > 0
 
     @property
     def tail(self) -> str:
-        """C text of the valid lanes in the last vector of a row."""
+        """C text of the number of valid lanes in the last vector of a row."""
         if self.c.n.varying:
             return f"(({self.c.n.size_text}-1)%{self.lanes}L+1)"
         return f"{self.c.n.size % self.lanes or self.lanes}L"
@@ -359,7 +362,7 @@ class ContractionTiling:
     # ------------------------------------------------------------------ places of a tile's rows
 
     def place(self, row: int) -> tuple[int, int]:
-        """The line of a tile that a row is in, and the row's number along it."""
+        """The line of a tile that contains a row, and the row's index along this line."""
         return divmod(row, self.inner) if self.lines > 1 else (0, row)
 
     def row_out(self, row: int) -> int:
@@ -369,28 +372,31 @@ class ContractionTiling:
 
     @property
     def part(self) -> int:
-        """Elements of one part of K's sums, rows of whole vectors, where all parts are beside the output; else 0."""
+        """Elements of the partial sums of one split of K and one outer position, in rows of whole vectors.
+
+        0 where K is not split, or where the first split's sums live in the output.
+        """
         return 0 if self.c.in_place or not self.split_k else self.c.m.size * self._padded
 
     @property
     def _padded(self) -> int:
-        """Columns in whole vectors."""
+        """Columns rounded up to whole vectors."""
         return ceildiv(self.c.n.size, self.lanes) * self.lanes
 
     @property
     def row_step(self) -> int:
-        """Elements between a tile's rows along its innermost loop where sums are kept: in the output or in a tile."""
+        """Elements from one row of a tile's sums to the next: in the output, in partial sums, or in a tile buffer."""
         if self.part:
             return self._padded
         return self.m_walks[-1].other if self.c.in_place else self.width
 
     def row_c(self, row: int) -> int:
-        """Elements from a tile's first row to row ``row`` where sums are kept."""
+        """Elements from a tile's first row to row ``row`` in the memory that keeps its sums."""
         return self.row_out(row) if self.c.in_place else row * self.row_step
 
     @property
     def resumes(self) -> bool:
-        """Whether a tile may begin from sums that are kept."""
+        """Whether a tile may begin from stored sums."""
         return bool(self.c.in_place or self.mixed or self.clip or self.c.b.limit is not None)
 
     def row_a(self, row: int) -> int:
@@ -400,7 +406,7 @@ class ContractionTiling:
 
 
 def batch_items(c: Contraction) -> int:
-    """Extent of the batch: the outermost M axis, where it alone indexes the outermost axis of A's tensor."""
+    """Extent of the batch: the outermost M axis, if it alone indexes the outermost axis of A's tensor; else 1."""
     w = c.a.window
     if w is None or len(c.m.axes) < 2:
         return 1
@@ -411,9 +417,10 @@ def batch_items(c: Contraction) -> int:
 
 
 def takes_ranges(c: Contraction) -> bool:
-    """Whether rows are one loop where calls choose their number, and conditions are over steps that are known.
+    """Whether the template supports the symbolic sizes of a contraction.
 
-    All other steps may be expressions of sizes: those between rows and columns, of what is packed and read in place.
+    A symbolic number of rows needs a single loop in the output, and guards need constant coefficients. All further
+    strides may be expressions of sizes.
     """
     bounds = [k for w in (c.a.window, c.b.window) if w for b in w.bounds for k in b.coef.values()]
     return (
@@ -425,12 +432,12 @@ def takes_ranges(c: Contraction) -> bool:
 
 
 def direct_a(c: Contraction) -> bool:
-    """Whether A can be read where it is."""
+    """Whether A can be read in place."""
     return c.a.affine is not None and c.a.value.dtype == c.acc
 
 
 def direct_b(c: Contraction) -> bool:
-    """Whether B can be read where it is: vectors along N are contiguous."""
+    """Whether B can be read in place: vectors along N are contiguous."""
     return c.b.affine is not None and c.b.value.dtype == c.acc and c.n.stride(c.b.affine) == 1
 
 
@@ -443,7 +450,7 @@ def plan(c: Contraction, target: Target, values: Mapping[str, Value]) -> Contrac
 
 
 def _chosen(tiling: ContractionTiling) -> ContractionTiling:
-    """The plan for all sizes that calls choose, of one that was made for some."""
+    """The plan for all symbolic sizes, from the plan of the sizes that the schedule was tuned for."""
     c, deep = tiling.c, tiling.deep
     whole = replace(tiling, images=batch_items(c), split_k=tiling.split_k and not deep)
     clipped = _clipped(whole) if whole.a in ("clip", "copy") else None
@@ -469,7 +476,7 @@ def _chosen(tiling: ContractionTiling) -> ContractionTiling:
 
 
 def _clipped(p: ContractionTiling) -> ContractionTiling | None:
-    """The plan whose window is clipped, where it can be: register tiles know where rows of A are."""
+    """The plan whose window is clipped; ``None`` where B is not prepacked or A's steps are not constant."""
     p = replace(p, a="clip", split_k=False)
     if p.b != "prepack" or constant(p.c, "b") is None or p.clip is None:
         return None
@@ -478,12 +485,12 @@ def _clipped(p: ContractionTiling) -> ContractionTiling | None:
 
 
 def _steps_known(p: ContractionTiling) -> bool:
-    """Whether register tiles know where A's rows are, from the first one, and where the next step of K is."""
+    """Whether A's steps from row to row, and from one step of K to the next, are constant."""
     return not any(isinstance(w.a, Extent) for w in (p.m_walks[-1], p.k_walks[-1]))
 
 
 def _fitting(p: ContractionTiling) -> ContractionTiling:
-    """A register tile whose blocks are as equal as can be, of one for other sizes."""
+    """The plan with a register tile that divides these sizes as evenly as possible, from a plan for other sizes."""
     walks = [w.size for w in p.m_walks]
     if p.lines > 1 and not (len(walks) > 1 and p.inner == walks[-1] and walks[-2] % p.lines == 0 and not p.open_rows):
         p = replace(p, inner=p.rows, lines=1)

@@ -1,4 +1,4 @@
-"""Copying a tensor into a padded image, row by row: what lies beyond its edges is filled."""
+"""Copying a tensor into a padded image, row by row; elements beyond the tensor's edges are filled."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tilewright.kernels.templates.cpu_contraction.window import Image
 
 
 def image_task(p: ContractionTiling, image: Image) -> str:
-    """The function that copies one row of the image."""
+    """C function of a task that copies one row of the image."""
     w, at = image.window, image.row_axis
     assert w.fill is not None
     inside, fill = prod(w.tensor.shape[at + 1 :]), var_text(w.fill)

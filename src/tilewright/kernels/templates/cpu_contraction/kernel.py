@@ -1,4 +1,4 @@
-"""The kernel of a contraction: its loops, static features, launch and workspace, and the entry point that has them."""
+"""The kernel of a contraction: its loop nest, static features, launch, workspace and entry point."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from tilewright.kernels.templates.tiles import ChosenBlocks, ceildiv
 BLOCKS = ("KC", "MC", "NC")
 PAGE = 4096
 WOVEN = 4.0
-"""Instructions per vector of B that is read in place in steps of several elements: its rows are woven."""
+"""Instructions per vector of B that is read in place as units, whose rows are interleaved."""
 COMPUTED, RUNS = 6.0, 0.25
-"""Instructions per packed element whose place is worked out by itself, or for a run of neighbours."""
+"""Instructions per packed element: with an address computed for each element, or for a run of adjacent elements."""
 
 
 def kernel(steps: Steps, values: Mapping[str, Value]) -> Kernel:
-    """The kernel of a schedule, whose register tiles are printed by ``steps``."""
+    """The kernel of a schedule. ``steps`` prints its register tiles."""
     p = steps.p
-    # Some k steps ahead, or the same k of a panel to the right; of narrow elements in place, lines to the right.
+    # B is prefetched k steps ahead, or panels to the right at the same k; units in place: cache lines to the right.
     step = max(1, p.k_walks[-1].other) if p.prefetch_b > 0 else -p.width
     ahead = p.prefetch_b * (LINE if p.mixed and not p.pack_b else step * p.b_item)
     return Kernel(
@@ -50,9 +50,9 @@ def kernel(steps: Steps, values: Mapping[str, Value]) -> Kernel:
 
 
 def _nests(p: ContractionTiling, values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
-    """One nest: parts of the batch, outer axes, tasks, cache blocks, register tiles, k, the register tile itself.
+    """One nest: chunks of the batch, outer axes, tasks, cache blocks, register tiles, k, the register tile itself.
 
-    K is one axis here, whatever the loops that walk it; steps that a clipped window skips count as taken.
+    K is one axis in the nest, also where several loops walk it. Steps that a clipped window skips count as taken.
     """
     c = p.c
     m, n, k = int(p.m.size), int(c.n.size), int(c.k.size)
@@ -117,25 +117,25 @@ def _nests(p: ContractionTiling, values: Mapping[str, Value]) -> tuple[LoopNest,
 
 @lru_cache(maxsize=256)
 def _reads(c: Contraction) -> dict[str, tuple[Access, ...]]:
-    """What each side reads."""
+    """The reads of sides ``a`` and ``b``."""
     return {side: c.accesses(operand.value.loads(), "o") for side, operand in (("a", c.a), ("b", c.b))}
 
 
 @lru_cache(maxsize=256)
 def _after(c: Contraction) -> tuple[Access, ...]:
-    """What the epilogue reads, and the output."""
+    """The reads of the epilogue, and the write of the output."""
     return (*c.accesses(c.read_after, "o", outside=True), c.written("o"))
 
 
 def _in_panels(p: ContractionTiling, side: str, x: Access, packed: bool) -> Access:
-    """A read of narrow elements as register tiles see it: widened in panels, or woven where it lies in memory."""
+    """A read of narrow elements as register tiles make it: widened in panels, or interleaved as it is read in place."""
     if packed and p.group == 1 and p.c.acc == "float32" and not (side == "b" and p.b_item < p.item):
         return replace(x, dtype=p.c.acc)
     return replace(x, moves=WOVEN) if side == "b" and not packed and p.group > 1 else x
 
 
 def _moves(p: ContractionTiling, side: str) -> float:
-    """Instructions per element that is packed, as ``packing`` prints it."""
+    """Instructions per packed element in the code that ``packing`` prints."""
     found = p.c.a_side if side == "a" else p.c.b_side
     if found is not None:
         if side == "a":
@@ -151,11 +151,11 @@ def _moves(p: ContractionTiling, side: str) -> float:
 
 
 def _workspace(p: ContractionTiling) -> Workspace:
-    """The padded image, the tables of columns, all of B where it is packed at once; what each thread packs of A and of
-    B, and its sums that wait; parts of K's sums.
+    """The workspace: arrays that all threads share, arrays of each thread, and partial sums of splits of K.
 
-    A block is ``mt`` by ``nt`` register tiles, of which ``kc`` steps of K are packed. Numbers among the locals are
-    printed without a suffix.
+    All threads share the padded image, the tables of columns, and B where it is packed at once. Each thread has its
+    packed blocks of A and B, and its sums that wait. A block is ``mt`` by ``nt`` register tiles, of which ``kc`` steps
+    of K are packed. Numbers among the locals are printed without a suffix.
     """
     c, e = p.c, Epilogue(p)
     u = 1 if p.mixed else p.unroll
@@ -166,7 +166,7 @@ def _workspace(p: ContractionTiling) -> Workspace:
     packed_a = ["*", "mt", p.rows, a_steps, p.item] if p.a in ("pack", "rows") else 0
     packed_b = ["*", "nt", p.width, b_steps, p.b_item] if p.b == "pack" else 0
     parts: IntExpr = 0
-    if p.split_k:  # the first part is the output where sums can live there
+    if p.split_k:  # the first split's sums live in the output where its type allows
         beside = p.part * c.batch.size or c.output.size
         parts = ["*", "TK" if p.part else ["-", "TK", 1], intexpr(beside), p.item]
     tiles: IntExpr = intexpr(p.row_count)
@@ -198,7 +198,7 @@ def _workspace(p: ContractionTiling) -> Workspace:
 
 
 def _source(steps: Steps, kernel: Kernel, symbol: str) -> str:
-    """The whole kernel."""
+    """The whole source of the kernel."""
     p = steps.p
     e = Epilogue(p)
     parts = [
@@ -279,12 +279,12 @@ def _entry(p: ContractionTiling, e: Epilogue, kernel: Kernel, symbol: str) -> st
 
 
 def _memory_texts(p: ContractionTiling, kernel: Kernel) -> dict[str, str]:
-    """C text in the entry point: a block's tiles, where shared arrays begin, and the bytes of a thread's own."""
+    """C text for the entry point: register tiles of a block, offsets of shared arrays, bytes of a thread's arrays."""
     memory = kernel.workspace
     names = {a: kernel.argument(a) for a in BLOCKS} | {n: str(x) for n, x in memory.locals.items()}
     names |= {"row_tiles": p.row_count_text, "column_tiles": p.column_count_text}
     texts = {n: long_text(memory.locals[n], names) for n in ("mt", "nt", "kc")}
-    # Written out: an expression of launch arguments has no conditions.
+    # Written by hand, because expressions of launch arguments have no conditions.
     waiting = f"(x->KC<{ctext(p.depth)}?mt*nt*{names['tile']}L:0)"
     names |= {"mt": "mt", "nt": "nt", "kc": texts["kc"], "waiting": waiting}
     own = {x.name: long_text(x.count, names) if x.count != 0 else "" for x in memory if x.copies}
@@ -293,14 +293,14 @@ def _memory_texts(p: ContractionTiling, kernel: Kernel) -> dict[str, str]:
 
 
 def _chosen(p: ContractionTiling) -> str:
-    """Statements that fill in the blocks of extents that calls choose."""
+    """Statements that fill in the blocks of symbolic extents."""
     columns = f"tw::ceildiv({p.c.n.size_text},{p.lanes}L)"
     extents = ((p.row_blocks, ctext(p.m_walks[-1].size)), (p.column_blocks, columns))
     return " ".join(b.set(text) for b, text in extents if isinstance(b, ChosenBlocks))
 
 
 def _units(p: ContractionTiling, steps: str) -> str:
-    """C text of the trips in a block of K, of the launch argument ``KC``."""
+    """C text of the number of trips in a block of K, given ``steps``, the text of the launch argument ``KC``."""
     if p.at_once:
         return ctext(p.depth)
     if p.group > 1:

@@ -1,7 +1,7 @@
-"""How a sum of products is computed on an instruction set: element types, group size, the instruction.
+"""Instructions for sums of products on an instruction set: element type, group size and instruction of each kind.
 
-Every kind consumes *units* of 4 bytes: ``group`` consecutive k of one row of A, broadcast to all lanes,
-times the same k of one column of B in each lane. What differs is what a unit holds.
+Every kind consumes *units* of 4 bytes. A unit of A, ``group`` consecutive k of one row, is broadcast to all lanes. Each
+lane multiplies it with a unit of B: the same k of one column. The kinds differ in the elements of a unit.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ UNIT = 4
 
 @dataclass(frozen=True)
 class Kind:
-    """``element``: C type of packed elements; ``latency``: cycles between dependent steps."""
+    """An instruction. ``element``: C type of packed elements; ``latency``: cycles between dependent steps."""
 
     name: str
     element: str
@@ -27,12 +27,12 @@ class Kind:
 
     @property
     def bytes(self) -> int:
-        """Of one packed element."""
+        """Bytes of one packed element."""
         return UNIT // self.group
 
 
 PLAIN = Kind("plain", "T", 1, 4.0)
-"""Elements in the type of the sums, by any operation: what every other contraction has."""
+"""Elements in the type of the sums, combined by any operation: the kind of the template ``cpu_contraction``."""
 BF16 = Kind("bf16", "unsigned short", 2, 6.0)
 U8S8 = Kind("u8s8", "unsigned char", 4, 4.0)
 S16 = Kind("s16", "short", 2, 4.0)
@@ -55,7 +55,7 @@ def kind_of(c: Contraction, target: Target) -> Kind:
 
 
 def shifted(c: Contraction, kind: Kind) -> bool:
-    """Whether A is shifted by 128 to be unsigned, which starting values of the sums take back."""
+    """Whether A is shifted by 128 to become unsigned; the starting values of the sums compensate for the shift."""
     return kind == U8S8 and c.a.dtype == c.b.dtype == "int8"
 
 
@@ -96,7 +96,7 @@ TW_INLINE W weave_bytes(Q a,Q b,Q c,Q d) {
   16,20,24,28,17,21,25,29,18,22,26,30,19,23,27,31,32,36,40,44,33,37,41,45,34,38,42,46,35,39,43,47,
   48,52,56,60,49,53,57,61,50,54,58,62,51,55,59,63); }
 """
-"""Sixteen columns of four rows of bytes, as units: one shuffle of words, one of bytes."""
+"""Interleaves sixteen columns of four rows of bytes into units: one shuffle of words, one of bytes."""
 
 _SHORTS_STEP = "TW_INLINE V step(V c,W a,W b) {{ return c+(V)__builtin_ia32_pmaddwd{}((Pair)a,(Pair)b); }}\n"
 _SHORTS_STEP_OF_64 = """#if defined(__clang__)
@@ -107,7 +107,7 @@ TW_INLINE V step(V c,W a,W b) { return c+(V)__builtin_ia32_pmaddwd512_mask((Pair
 
 
 def functions(c: Contraction, kind: Kind, vector_bytes: int) -> str:
-    """Types of units (``W``) and of a packed element (``E``), and ``step(sums, a, b)``."""
+    """C types of a vector of units (``W``) and of a packed element (``E``), and the function ``step(sums, a, b)``."""
     head = (
         f"typedef tw::i32v W; typedef {kind.element} E; enum {{ G={kind.group} }};\n"
         "TW_INLINE int unit(const void *p) { int v; __builtin_memcpy(&v,p,4); return v; }\n"
@@ -128,10 +128,10 @@ def functions(c: Contraction, kind: Kind, vector_bytes: int) -> str:
 
 
 def conversions(kind: Kind, source: str) -> str:
-    """Functions on elements of C type ``source``: ``as_element(x)``, and as lanes of packed elements, L of
-    them (``as_unit(p)``) or the first ``n``, the others 0 (``as_unit_n(p, n)``).
+    """C functions that convert elements of C type ``source``: ``as_element(x)``, ``as_unit(p)``, ``as_unit_n(p, n)``.
 
-    Only the low bits of a lane that one element fills may be set.
+    ``as_element`` converts one element, ``as_unit`` ``L`` elements to one lane each, and ``as_unit_n`` the first ``n``
+    elements, with 0 in the remaining lanes. Only the low bits of a lane, those of one element, may be set.
     """
     number = "tw::widen(x)" if source.startswith("tw::") else "x"
     one = f"(E)({number})"
@@ -154,7 +154,7 @@ def _lanes(kind: Kind, some: bool) -> str:
 
 
 def from_value(kind: Kind, text: str) -> str:
-    """C text of an element, given the text of its value in the sum's type."""
+    """C text of a packed element, given the C text of its value in the type of the sums."""
     if kind == BF16:  # a widened bfloat16: its upper half
         return f"(unsigned short)(tw::float_bits({text})>>16)"
     return f"(E)({text})"

@@ -1,7 +1,7 @@
-"""Operands B that are zero from a step of K on, which is read for each of the batch: no step further is taken.
+"""Valid lengths along K: from a step of K on, B is zero, so tiles stop there. The step is read for each outer position.
 
-Steps left out would have added zero times elements of A, which is NaN where one of these is not finite: the tile's sums
-then start from that.
+A skipped step would add zero times an element of A, which is NaN where the element is not finite. The tile's sums then
+start from the sums of the skipped steps.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from tilewright.kernels.templates.cpu_contraction.text import axis_texts, height
 
 
 def steps(p: ContractionTiling) -> list[str]:
-    """Declares ``kt``, the steps that are taken of the block of ``kc`` from ``pc``; ``o_<axis>`` are given."""
+    """Declaration of ``kt``: the valid steps of the block of ``kc`` steps from ``pc`` on. Reads ``o_<axis>``."""
     limit = p.c.b.limit
     if limit is None:
         return []
@@ -20,21 +20,24 @@ def steps(p: ContractionTiling) -> list[str]:
 
 
 def start(p: ContractionTiling, valid: str) -> list[str]:
-    """Declares ``begun``, the ``mode`` of a tile whose steps left out have been seen to."""
+    """Declaration of ``begun``: the ``mode`` of a tile once the sums of its skipped steps are added."""
     if p.c.b.limit is None:
         return []
     return [f"     const long begun=kt<kc?left_out(a,kt,kc,{height(p)},{valid},mode,c):mode;"]
 
 
 def left_out(p: ContractionTiling) -> str:
-    """Function: adds what steps ``k`` to before ``kc`` add to a tile's sums where that is not zero; the tile's mode."""
+    """C function: adds the sums of skipped steps, ``k`` to before ``kc``, to a tile's sums unless A is finite there.
+
+    Returns the tile's new mode.
+    """
     if p.c.b.limit is None:
         return ""
     r, u, row, step = p.rows, p.unroll, p.m_walks[-1].a, p.k_walks[0].a
     if p.pack_a:
         at, some = f"(v/{u}*{r}+i)*{u}+v%{u}", f"a+k/{u}*{r * u}L,1,((kc+{u - 1})/{u}-k/{u})*{r * u}L,0"
     else:
-        # Along rows or along columns, as they lie in memory.
+        # ``finite`` reads along rows or along columns, whichever are contiguous.
         at = f"i*{row}L+v*{step}L"
         some = f"a+k,rows,kc-k,{row}L" if step == 1 else f"a+k*{step}L,kc-k,rows,{step}L"
     looked = f" if(finite({some})) return mode;\n" if p.pack_a or 1 in (row, step) or r == 1 else ""

@@ -1,4 +1,4 @@
-"""Printing the tasks of a contraction: the cache-blocking loops around packing and register tiles; adding K's parts."""
+"""Printing the tasks of a contraction: cache-blocking loops around packing and register tiles; merging split-K sums."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CONTEXT = """struct Ctx {
 
 
 def context(p: ContractionTiling) -> str:
-    """The structure that tasks are given, with what only some kernels have."""
+    """The C structure ``Ctx`` that tasks receive, with the members that only some kernels need."""
     told = "".join(f" long {name};" for name in p.c.program.size_arguments)
     blocks = " long blocks, height, full;" + (" long nblocks, nheight, nfull;" if p.c.n.varying else "")
     packed = f" {p.b_type} *packed;" if p.b_at_once else ""
@@ -34,7 +34,7 @@ def context(p: ContractionTiling) -> str:
 
 
 def _row_call(p: ContractionTiling, e: Epilogue, here: str) -> str:
-    """The call of the right register tile at row block ``rb`` and column block ``cb``."""
+    """The call of the register tile that fits row block ``rb`` and column block ``cb``."""
     rows, columns = p.row_blocks, p.column_blocks
     masked = micro.masked_variants(p)
     last = "cb==x->nblocks-1" if p.c.n.varying else f"cb=={columns.count - 1}L"
@@ -204,12 +204,12 @@ def task(p: ContractionTiling, e: Epilogue) -> str:
 
 
 def _read_after(e: Epilogue) -> list[str]:
-    """Pointers to what is read once sums are finished."""
+    """Declarations of pointers to the tensors and tables that the epilogue reads."""
     return [f" const {e.p.source_type(r.load.dtype)} *{r.name}={e.base(r)};" for r in e.reads]
 
 
 def _operands(p: ContractionTiling) -> list[str]:
-    """Pointers to the operands that are not packed here."""
+    """Declarations of pointers to the operands that the task does not pack itself."""
     lines = []
     for which, how, kind in (("A", p.a, p.a_type), ("B", p.b, p.b_type)):
         if how in ("prepack", "whole"):
@@ -221,7 +221,7 @@ def _operands(p: ContractionTiling) -> list[str]:
 
 
 def _tile_a(p: ContractionTiling) -> str:
-    """Where the rows of a register tile begin."""
+    """C text of the address of a register tile's first row of A."""
     if p.a == "pack":
         return "pa+(rb-rb0)*pstep"
     if p.a == "rows":
@@ -232,12 +232,12 @@ def _tile_a(p: ContractionTiling) -> str:
 
 
 def _steps_of_b(p: ContractionTiling) -> str:
-    """Steps of a block of K for which B is packed."""
+    """C text of the number of steps of a block of K for which B is packed."""
     return "kc" if p.c.b.limit is None else "kt"
 
 
 def _tile_b(p: ContractionTiling) -> str:
-    """Where the columns of a register tile begin."""
+    """C text of the address of a register tile's first column of B."""
     head = f"+{p.heads * p.width}L" if p.heads else ""
     if p.b == "pack":
         step = f"({_steps_of_b(p)}+{p.heads}L)" if p.heads else _steps_of_b(p)
@@ -248,12 +248,12 @@ def _tile_b(p: ContractionTiling) -> str:
 
 
 def sums_wait(p: ContractionTiling) -> bool:
-    """Whether unfinished sums of a block of rows wait in the workspace, tile by tile, where blocks divide K."""
+    """Whether unfinished sums wait in the workspace, tile by tile, from one block of K to the next."""
     return p.resumes and p.mixed and not p.c.in_place and not p.part
 
 
 def _tile_c(p: ContractionTiling, here: str) -> str:
-    """Where a register tile keeps its sums."""
+    """C text of the address of a register tile's sums."""
     if p.part:
         return f"part+l0*{ctext(p.row_step)}+{cols_start(p)}"
     if sums_wait(p):
@@ -262,7 +262,7 @@ def _tile_c(p: ContractionTiling, here: str) -> str:
 
 
 def _valid(p: ContractionTiling) -> str:
-    """Columns of the register tile that exist."""
+    """C text of the number of the register tile's columns that exist."""
     cols = p.column_blocks
     wide = f"{p.width}L" if cols.even else f"({p.width}L-(cb>={cols.full}L?{p.lanes}L:0L))"
     if p.c.n.varying:
@@ -271,7 +271,7 @@ def _valid(p: ContractionTiling) -> str:
 
 
 def _bounds(p: ContractionTiling) -> list[str]:
-    """What a tile over nested loops needs to know before: where its walks begin and end, what they skip."""
+    """Statements before a tile with nested loops over K: row ranges, bounds of trips, and the sums of skipped trips."""
     if not micro.nested(p):
         return []
     lines = []
@@ -285,7 +285,7 @@ def _bounds(p: ContractionTiling) -> list[str]:
 
 
 def _finish(p: ContractionTiling, e: Epilogue, here: str) -> list[str]:
-    """Calls that finish a tile's sums, line by line."""
+    """Calls of ``finish`` for a tile's sums, line by line."""
     lines = []
     for line in range(p.lines):
         down = line * p.m_walks[-2].other if line else 0
@@ -302,7 +302,7 @@ def _columns_out(p: ContractionTiling) -> str:
 
 
 def _first_row(p: ContractionTiling, line: int) -> str:
-    """The fused M index of a tile's line."""
+    """C text of the fused M index of the first row of a tile's line."""
     text = tile_row(p)
     if line:
         text += f"+{line * p.m_walks[-1].size}L"

@@ -1,8 +1,8 @@
-"""Which contractions the CPU computes in float32 and float64, and how their sides are read.
+"""Matching contractions that the CPU computes in float32 and float64, and the reads of their sides.
 
-Of the family's groups, N keeps the innermost axes that are one axis in the output, along which vectors lie; the
-others are batch axes here. Axes that neither side reads are rows. Positions are linear in M, N and K; batch axes may
-stand in any function (phases of a transposed convolution).
+N keeps the innermost of the family's N axes that fuse in the output, along which vectors lie; the remaining N axes are
+batch axes here. Axes that neither side reads belong to M. Positions are linear in M, N and K; batch axes may occur in
+any function (phases of a transposed convolution).
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from tilewright.kernels.rewrite.simplify import simplified
 
 # --------------------------------------------------------------------------- operands chosen part by part
 
-# Of complex numbers, the operand whose parts are swapped and negated: short axes choose it part by part.
+# A product of complex numbers has an operand whose parts are swapped and negated: short axes select every part.
 
 
 Part = tuple[float, Window]
-"""A constant, and the read that it multiplies."""
+"""A constant factor, and the read that it multiplies."""
 
 
 @dataclass(frozen=True)
 class Choices:
-    """A value by the steps of a K axis and the positions along the innermost M or N axis: ``parts[step][position]``.
+    """A value that short axes select: ``parts[step][position]``.
 
-    Either axis is ``None`` where the value is the same function of the others all along it. Parts of one step are
-    read from one tensor, a constant distance apart, zero beyond the same bounds.
+    ``step`` is a K axis, and ``chosen`` the M or N axis of the position; an axis is ``None`` if it selects nothing. All
+    parts of a step are reads of one tensor at constant distances, zero beyond the same bounds.
     """
 
     step: str | None
@@ -47,7 +47,7 @@ class Choices:
 def choices(
     value: Expr, group: Group, k: Group, ranges: Mapping[str, int], linear: IndexForms, program: Program
 ) -> Choices | None:
-    """What conditions on single axes choose in an operand; ``None`` where there are none, or other axes are in them."""
+    """The parts that conditions on single axes select in an operand; ``None`` without conditions that can be read."""
     conditions = [x.args[0] for x in value.walk() if x.op == "select"]
     asked = {str(e.args[0].value) for e in conditions if e.op == "eq" and e.args[0].op == "axis"}
     steps, chosen = asked & set(k.axes), asked - set(k.axes)
@@ -77,7 +77,7 @@ def choices(
 
 
 def _alike(parts: tuple[Part, ...]) -> bool:
-    """Whether parts are read from one tensor, a constant distance apart, zero beyond the same bounds."""
+    """Whether parts are reads of one tensor at constant distances, zero beyond the same bounds."""
     first = parts[0][1]
     return all(
         w.tensor == first.tensor
@@ -92,21 +92,22 @@ def _alike(parts: tuple[Part, ...]) -> bool:
 
 
 DTYPES = ("float32", "float64")
-"""What is accumulated, and what stages after it give."""
+"""Types of the sums, and of the results of stages after the sum."""
 
 NARROWED = SIXTEEN
-"""What the last stage's result may be rounded to as it is stored."""
+"""Types that the last stage's result may be rounded to in the store."""
 
 STORED = (*DTYPES, *INTEGERS, "bool")
-"""What inputs may hold: 16-bit reals need conversions that packing does not print."""
+"""Types of inputs: 16-bit reals would need conversions that packing does not print."""
 
 
 @dataclass(frozen=True)
 class Operand:
-    """One side of the body: its value, from where it is read where that is one window of a tensor
-    (``window``), where it is a plain read, its position (``affine``), and where short axes choose it, its ``choices``.
+    """One side of the body: its ``value``, and the forms in which it can be read.
 
-    ``limit``: steps of K from this one on have zero instead; what the value reads there may lie outside of a tensor.
+    ``window``: the read, if the value is one window of a tensor. ``tensor`` and ``affine``: name and position of a
+    plain read. ``choices``: the parts of a value that short axes select. ``limit``: valid length along K. From this
+    step on the operand is zero, and the value's reads may lie outside of a tensor.
     """
 
     value: Expr
@@ -118,13 +119,13 @@ class Operand:
 
     @property
     def dtype(self) -> str | None:
-        """Element type in memory of an operand that is one window of a tensor."""
+        """Element type in memory, if the operand is one window of a tensor."""
         return self.window.tensor.dtype if self.window else None
 
 
 @dataclass(frozen=True)
 class Side:
-    """Strides of an operand that is a plain read: along its M or N axis and along K (elements)."""
+    """Strides, in elements, of an operand that is a plain read: along its M or N axis, and along K."""
 
     along: int
     k: int
@@ -132,7 +133,7 @@ class Side:
 
 @dataclass(frozen=True, eq=False)
 class Contraction(family.Contraction):
-    """A contraction with its two operands. ``atoms`` are functions of batch axes that positions are linear in."""
+    """A contraction with its two operands. ``atoms``: functions of batch axes that count as variables of positions."""
 
     a: Operand
     b: Operand
@@ -140,7 +141,7 @@ class Contraction(family.Contraction):
 
     @cached_property
     def n_step(self) -> int:
-        """Elements between neighbouring columns of the output."""
+        """Elements between adjacent columns of the output."""
         return self.n.stride(Linear(0, self.out_strides)) or 1
 
     @cached_property
@@ -150,12 +151,12 @@ class Contraction(family.Contraction):
 
     @cached_property
     def a_side(self) -> Side | None:
-        """A's strides, where its axes fuse there."""
+        """A's strides, if its M axes and its K axes each fuse; else ``None``."""
         return self._side(self.a, self.m)
 
     @cached_property
     def b_side(self) -> Side | None:
-        """B's strides, where its axes fuse there."""
+        """B's strides, if its N axes and its K axes each fuse; else ``None``."""
         return self._side(self.b, self.n)
 
     def _side(self, operand: Operand, group: Group) -> Side | None:
@@ -179,7 +180,7 @@ class Contraction(family.Contraction):
         return [dict(zip(axes, p, strict=True)) for p in itertools.product(*(range(extents[a]) for a in axes))]
 
     def interval(self, f: Linear) -> tuple[int, int]:
-        """Least and greatest value of a linear form, taking its terms as independent."""
+        """Least and greatest value of a linear form, whose terms count as independent."""
         low = high = f.const
         for name, k in f.coef.items():
             ends = [k * x for x in self.ranges[name]]
@@ -188,7 +189,10 @@ class Contraction(family.Contraction):
 
     @cached_property
     def narrow(self) -> Contraction | None:
-        """The same with those N axes batch axes that do not fuse where B is read; ``None`` where all do."""
+        """The contraction whose N keeps only axes that fuse in B, with the remaining N axes as batch axes.
+
+        ``None`` where all N axes fuse, or where no N axes fuse in B.
+        """
         if self.b.affine is None:
             return None
         kept = len(self.n.axes)
@@ -203,10 +207,13 @@ class Contraction(family.Contraction):
 
 
 def constant(c: Contraction, which: str) -> int | None:
-    """Number of the program input that panels of an operand of constants replace; nothing else reads that input."""
+    """Number of the program input that packed panels of a constant operand replace.
+
+    ``None`` if the operand is not constant, or if other expressions read all of its inputs.
+    """
     operand, other = (c.a, c.b) if which == "a" else (c.b, c.a)
     if operand.limit is not None:
-        return None  # calls say how much of it there is
+        return None  # its valid length is known in calls only
     names = {str(x.value) for x in operand.value.loads()}
     elsewhere = {str(x.value) for x in other.value.loads()}
     elsewhere |= {str(x.value) for s in c.epilogue for x in s.loads()}
@@ -226,7 +233,7 @@ def _operand(value: Expr, form: family.Contraction, group: Group, linear: IndexF
 
 @lru_cache(maxsize=256)
 def match(program: Program) -> Contraction | None:
-    """The contraction that a program is; ``None`` where this template does not compute the program."""
+    """The contraction form of a program; ``None`` if this template cannot compute the program."""
     return next(matches(family.contractions(program), _computed), None)
 
 
@@ -244,7 +251,7 @@ def _computed(form: family.Contraction) -> Contraction:
     rhs, limit = form.limited(batch.axes)
     m_group = form.group(m)
     a, b = _operand(form.lhs, form, m_group, linear), replace(_operand(rhs, form, n, linear), limit=limit)
-    # Else nothing is reused, and vectors would be gathered.
+    # Without M nothing is reused, so vectors of B must be contiguous.
     need(bool(m) or (b.affine is not None and n.axes[-1] == form.wide[-1]))
     return Contraction(
         program, form.stage, form.epilogue, batch, m_group, n, form.k, form.lhs, form.rhs, form.body, a, b,
@@ -253,7 +260,8 @@ def _computed(form: family.Contraction) -> Contraction:
 
 
 def _check_types(after: Sequence[Stage]) -> None:
-    """Maps compute in float32 or float64; the last may be rounded to a 16-bit real, once, as it is stored."""
+    """Refuses maps that compute in other types than float32 and float64. The store may round the last map's result
+    once, to a 16-bit real."""
     for s in after:
         need(s.dtype in (*DTYPES, *(NARROWED if s is after[-1] else ())))
         body = s.body[0]

@@ -1,8 +1,8 @@
 """The register tile: MR rows by NV vectors of accumulators, one pass over k.
 
-Every accumulator is a variable of its own: GCC keeps arrays of vectors in memory under -O2. Where A is read in
-place and K does not fuse there, the loops over K stand in here, around the innermost one; a clipped loop chooses
-among copies of that one for the rows that the guard leaves.
+Every accumulator is a variable of its own: GCC keeps arrays of vectors in memory under -O2. Where A is read in place
+and its K axes do not fuse, the register tile also contains the outer loops over K. A clipped loop then selects a copy
+of the innermost loop for the row range that the guard leaves.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tilewright.kernels.templates.cpu_contraction.text import combine_text, size
 from tilewright.kernels.templates.cpu_contraction.window import Cuts
 
 Place = Callable[[int], str]
-"""C text of the address of an element of a row, given its number."""
+"""C text of the address of an element of a row, given the element's index."""
 
 
 def name(rows: int, vectors: int, masked: bool) -> str:
@@ -27,23 +27,23 @@ def name(rows: int, vectors: int, masked: bool) -> str:
 
 
 def masked_variants(p: ContractionTiling) -> bool:
-    """Reading B in place needs masked loads in the last block, hence a kernel of its own."""
+    """Whether the last column block needs a register tile of its own, with masked loads of a B read in place."""
     return p.ragged and not p.pack_b
 
 
 def nested(p: ContractionTiling) -> bool:
-    """Whether the loops over K stand in the register tile."""
+    """Whether the register tile contains several loops over K."""
     return len(p.k_walks) > 1
 
 
 def variants(p: ContractionTiling) -> list[tuple[int, int, bool]]:
-    """The (rows, vectors, masked) tiles that the extents need."""
+    """The shapes (rows, vectors, masked) of register tiles that the extents need."""
     columns = p.column_blocks
     if p.c.n.varying:
         ends = (False, True) if masked_variants(p) else (False,)
         return [(r * p.lines, v, t) for r in p.row_blocks.sizes for v in columns.sizes for t in ends]
     last = columns.sizes[-1]
-    # Blocks of the last size that are not the last block itself, which alone is masked.
+    # Number of blocks that have the last block's size and precede it: only the last block is masked.
     others = columns.count - 1 - (0 if columns.even else columns.full)
     out = []
     for r in (s * p.lines for s in p.row_blocks.sizes):
@@ -56,7 +56,7 @@ def variants(p: ContractionTiling) -> list[tuple[int, int, bool]]:
 
 
 def row_spans(p: ContractionTiling, rows: int) -> list[tuple[int, tuple[int, int]]]:
-    """Row ranges of a tile along its innermost loop, with their numbers in the table, the full one first."""
+    """Numbers and row ranges in the table for a tile, along the innermost loop over M; the full range comes first."""
     if p.table is None:
         return [(0, (0, rows // p.lines))]
     if isinstance(p.table, Cuts):
@@ -74,7 +74,7 @@ def row_spans(p: ContractionTiling, rows: int) -> list[tuple[int, tuple[int, int
 
 
 def micro_kernel(steps: Steps, rows: int, vectors: int, masked: bool, epilogue: Epilogue) -> str:
-    """One register tile's function."""
+    """The C function of one register tile."""
     p = steps.p
     out: list[str] = []
     w = out.append
@@ -107,7 +107,7 @@ def micro_kernel(steps: Steps, rows: int, vectors: int, masked: bool, epilogue: 
     masks = p.ragged and p.c.in_place
 
     def added(i: int, at: Place, masked: bool) -> list[str]:
-        """Statements that combine the sums of a row with what is stored."""
+        """Statements that combine the sums of a row with the stored sums."""
         reads = [
             f"tw::load_n<V>({at(j * p.lanes)},tail)" if masked and j == last else f"tw::load<V>({at(j * p.lanes)})"
             for j in range(vectors)
@@ -123,7 +123,7 @@ def micro_kernel(steps: Steps, rows: int, vectors: int, masked: bool, epilogue: 
         ]
 
     def both(statements: Callable[[int, Place, bool], list[str]], indent: str) -> None:
-        """Statements of every row, in two versions where only the call knows whether the last vector is whole."""
+        """Prints statements of every row, in two versions if only the call knows whether the last vector is whole."""
         either = masks and not masked
         if either:
             w(f"{indent}if(tail=={p.lanes}){{")
@@ -147,7 +147,7 @@ def micro_kernel(steps: Steps, rows: int, vectors: int, masked: bool, epilogue: 
 
 
 def _rows(p: ContractionTiling, rows: int, texts: Callable[[int, Place], list[str]], w: Callable[[str], None]) -> None:
-    """Statements of every row, given C text of the places of its sums."""
+    """Prints statements of every row. ``texts``: a row's statements, given C text of the addresses of its sums."""
     steps = [p.row_c(i + 1) - p.row_c(i) for i in range(rows - 1)]
     if not any(isinstance(s, Extent) for s in steps):
         for i in range(rows):
@@ -155,7 +155,7 @@ def _rows(p: ContractionTiling, rows: int, texts: Callable[[int, Place], list[st
             for line in texts(i, lambda x, start=start: f"c+{start + x}L"):  # type: ignore[misc]
                 w(line)
         return
-    # The pointer looks new at each row: GCC would keep the addresses of all rows, and spill sums for them.
+    # The assembly hides the pointer's value at each row. Else GCC keeps the addresses of all rows, and spills sums.
     w("  { T *q=c;")
     for i in range(rows):
         for line in texts(i, lambda x: f"q+{x}L"):
@@ -166,7 +166,7 @@ def _rows(p: ContractionTiling, rows: int, texts: Callable[[int, Place], list[st
 
 
 def _nest(steps: Steps, rows: int, vectors: int, masked: bool, w: Callable[[str], None]) -> None:
-    """The loops over K that do not fuse; ``kr``: the first trip, and one past the last, of all but the innermost."""
+    """Prints the loops over K. ``kr``: first trip, and one past the last, of each loop around the innermost one."""
     p = steps.p
     loops = p.k_walks
     w(" const T *a0=a,*b0=b;")
@@ -196,14 +196,14 @@ def _nest(steps: Steps, rows: int, vectors: int, masked: bool, w: Callable[[str]
 
 
 def _rows_meet(p: ContractionTiling) -> bool:
-    """Whether a row reads in some step what another row read in an earlier one, for A that is not packed.
+    """Whether a row reads an element in some step that another row read in an earlier step, for A that is not packed.
 
-    GCC would keep those elements in registers, and spill accumulators for them, unless the pointer looks new.
+    GCC would keep these elements in registers, and spill accumulators, unless the pointer's value is hidden.
     """
     row = abs(p.m_walks[-1].a)
     if p.pack_a or row == 0 or p.inner == 1:
         return False
-    # In another trip of a clipped loop other rows may be left, which GCC does not see through.
+    # Trips of a clipped loop may compute different rows, so GCC reuses elements within the innermost loop only.
     loops = p.k_walks[-1:] if p.table else p.k_walks
     return any(w.a and math.lcm(row, w.a) < abs(w.a) * w.size for w in loops)
 
@@ -211,7 +211,7 @@ def _rows_meet(p: ContractionTiling) -> bool:
 def _innermost(
     steps: Steps, rows: int, vectors: int, masked: bool, span: tuple[int, int], w: Callable[[str], None]
 ) -> None:
-    """``kc`` steps of k for the rows of each line that are in ``span``."""
+    """Prints ``kc`` steps of k for the rows of each line that are in ``span``."""
     p = steps.p
     walk = p.k_walks[-1]
     u = p.unroll
@@ -232,11 +232,11 @@ def _innermost(
             w(f"  {{ const {steps.vector} x={steps.element(place, last)};")
             for j in range(vectors):
                 w(f"   c{i}_{j}={steps.added(i, j)};{f' TW_HOLD(c{i}_{j});' if vectors > 1 else ''}")
-            # Of a single vector a broadcast has one use: compilers know best what to do with it.
+            # With a single vector the broadcast has one use, and compilers choose best how to load it.
             w("   TW_KEEP(x); }" if vectors > 1 else "  }")
         w("  " + " ".join(f"TW_KEEP(b{j});" for j in range(vectors)))
 
-    # A remainder of known length is printed out: a second loop over the accumulators makes GCC spill them.
+    # A remainder of constant length is unrolled: a second loop over the accumulators makes GCC spill them.
     left = walk.size % u if nested(p) else 0
     if p.rest:
         w(" if(mode&4) kc--;")

@@ -1,7 +1,7 @@
-"""Copying operand blocks into the order in which the register tile reads them.
+"""Packing operand blocks in the order in which the register tile reads them.
 
-A block's panels: ``[k / unroll][MR][unroll]`` (a few consecutive k of each row side by side, so that
-a row-major A is copied without being transposed). B block's panels: ``[k][NR]``, zero past the edge.
+Panels of A: ``[k / unroll][MR][unroll]``. A few consecutive k of each row lie side by side, so that a row-major A is
+copied without a transposition. Panels of B: ``[k][NR]``, zero past the edge.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from tilewright.kernels.templates.cpu_contraction.text import (
 )  # fmt: skip
 
 ROWS_AT_A_TIME = 8
-"""Rows of B copied into every panel of a block before the next ones: as many streams as prefetchers follow."""
+"""Rows of B that are copied into all panels of a block before further rows: hardware prefetchers follow that many."""
 
 
 def pack_a(p: ContractionTiling) -> str:
-    """Row blocks ``[rb, re)`` and ``kc`` steps from ``k0``, into ``q``."""
+    """C function that packs row blocks ``[rb, re)`` of A, ``kc`` steps from ``k0`` on, into ``q``."""
     r, u = p.rows, p.unroll
     head = (
         "TW_NOINLINE void pack_a(const Ctx *x, long o, long rb, long re, long k0, long kc, T *TW_RESTRICT q) {\n"
@@ -76,7 +76,7 @@ def pack_a(p: ContractionTiling) -> str:
 
 
 def _guarded(p: ContractionTiling) -> str:
-    """Rows of a tensor, zero beyond the steps that their guards leave."""
+    """C text that packs rows of a tensor, with zeros at the steps that the guards exclude."""
     r, u, w, along = p.rows, p.unroll, p.c.a.window, triangle.along(p)
     assert w is not None
     step = w.position.of(along)
@@ -96,8 +96,10 @@ def _guarded(p: ContractionTiling) -> str:
 
 
 def _window_rows(p: ContractionTiling) -> str:
-    """Rows of a window whose place calls choose: runs along the innermost K axis, of which conditions are asked once.
-    Else empty."""
+    """C text that packs rows of a window in a program with symbolic sizes, in runs along the innermost K axis.
+
+    The bounds are tested once for each run. Empty if the sizes are fixed or the bounds vary along the run.
+    """
     c, w, r, u = p.c, p.c.a.window, p.rows, p.unroll
     if not p.varying or w is None or not c.k.axes or any(b.of(c.k.axes[-1]) for b in w.bounds):
         return ""
@@ -139,7 +141,7 @@ def _window_rows(p: ContractionTiling) -> str:
 
 
 def pack_b(p: ContractionTiling) -> str:
-    """Column blocks ``[cb, ce)`` and ``kc`` steps from ``k0``, into ``q``."""
+    """C function that packs column blocks ``[cb, ce)`` of B, ``kc`` steps from ``k0`` on, into ``q``."""
     width = p.width
     head = (
         "TW_NOINLINE void pack_b(const Ctx *x, long o, long cb, long ce, long k0, long kc, T *TW_RESTRICT q) {\n"
@@ -164,10 +166,10 @@ def pack_b(p: ContractionTiling) -> str:
 
 
 def _rows(p: ContractionTiling, k: int, columns: str) -> str:
-    """B with N innermost: a few rows at a time across all panels.
+    """C text that packs a B with N innermost: a few rows at a time across all panels.
 
-    They are read in order then, as memory and its prefetchers like them; down one panel, every row would be a page of
-    its own where B is wide.
+    The rows are then read in memory order, which prefetchers follow. Down a single panel of a wide B, every row would
+    be on another page.
     """
     width, lanes = p.width, p.lanes
     whole = " ".join(f"tw::store(d+{v * lanes},tw::load<V>(s+{v * lanes}));" for v in range(p.vectors))
@@ -186,7 +188,7 @@ def _rows(p: ContractionTiling, k: int, columns: str) -> str:
 
 
 def _gathered_rows(p: ContractionTiling, columns: str) -> str:
-    """B with N innermost whose rows may lie anywhere, up to a step of K that is read. Else empty."""
+    """C text that packs a B of a valid length along K, with N innermost and rows at any address; else empty."""
     c, load = p.c, p.c.b.value
     if c.b.limit is None or len(c.n.axes) != 1 or load.op != "load" or load.dtype != c.acc:
         return ""
@@ -206,7 +208,7 @@ def _gathered_rows(p: ContractionTiling, columns: str) -> str:
 
 
 def _transpose(p: ContractionTiling, along: int, k: int) -> str:
-    """B with K innermost: squares of it are turned while they are in registers."""
+    """C text that packs a B with K innermost: squares of 4 by 4 are transposed in registers."""
     width, step = p.width, ctext(along)
     lines = [
         f"  const T *s=base+j0*{step};",
@@ -224,7 +226,7 @@ def _transpose(p: ContractionTiling, along: int, k: int) -> str:
 
 
 def helpers(p: ContractionTiling) -> str:
-    """Functions that the packing text above calls."""
+    """C functions that the packing functions call."""
     s = p.c.b_side
     if not p.pack_b or s is None or s.along == 1 or s.k != 1:
         return ""
@@ -241,8 +243,10 @@ TW_INLINE void turn4(const T *s0,const T *s1,const T *s2,const T *s3,T *d) {{
 
 
 def _k_names(p: ContractionTiling, where: Linear | None = None) -> tuple[str, str]:
-    """Declarations of the K axes at ``k0``, and the statement that steps them by one; the pointer ``at`` with them,
-    where it is given at which positions."""
+    """Declarations of the K axes at ``k0``, and the statement that advances them by one step.
+
+    ``where``: a position whose pointer, ``at``, the statement advances too.
+    """
     declare = " ".join(f"long {a}={t};" for a, t in p.c.k.split("k0").items())
     step = ""
     for a, e in zip(p.c.k.axes, p.c.k.extents, strict=True):
@@ -253,7 +257,7 @@ def _k_names(p: ContractionTiling, where: Linear | None = None) -> tuple[str, st
 
 
 def _general(p: ContractionTiling, which: str, place: str) -> str:
-    """Any value, element by element."""
+    """C text that packs any value, element by element."""
     operand = p.c.a if which == "a" else p.c.b
     base = "i0" if which == "a" else "j0"
     axes = axis_texts(p, m="m", n="m")
@@ -274,9 +278,10 @@ def _general(p: ContractionTiling, which: str, place: str) -> str:
 
 
 def _runs(p: ContractionTiling) -> str | None:
-    """Columns that differ only in the innermost N axis are copied together, clipped by the padding.
+    """C text that packs runs of columns of B along one N axis, clipped by the padding; ``None`` if it cannot be.
 
-    Where a shorter axis inside of that one chooses the parts of each column, all of them are one column here.
+    The axis is the innermost one. If a short innermost axis selects parts, the axis around it is taken, and all parts
+    of a position count as one column.
     """
     w, choices, axes = p.c.b.window, p.c.b.choices, p.c.n.axes
     if w is not None:
@@ -287,7 +292,7 @@ def _runs(p: ContractionTiling) -> str | None:
         return None
     inner, times = axes[-1 - (choices.chosen is not None)], _times(len(choices.parts[0]))
     extent = p.c.stage.ranges[inner]
-    # A position is walked: working it out anew at each step takes as long as copying a short run.
+    # The address is advanced step by step: computing it at each step takes as long as copying a short run.
     walked = choices.parts[0][0][1].position if choices.step is None else None
     declare, step = _k_names(p, walked)
     split = " ".join(f"long n_{a}={t};" for a, t in p.c.n.split("f").items() if a != choices.chosen)
@@ -321,8 +326,10 @@ def _run_texts(p: ContractionTiling) -> dict[str, str]:
 
 
 def _first(parts: Sequence[Part]) -> int:
-    """The constant of the position from which the parts of a column are read: of a tensor of whole groups, vectors
-    are read from the first element of one; else all that they hold is read."""
+    """Constant term of the position from which the parts of a column are read.
+
+    In a tensor of whole groups, vectors begin at the first element of a group; else at the first part.
+    """
     first = min(x.position.const for _, x in parts)
     return first - (first % len(parts) if _in_groups(parts[0][1], len(parts)) else 0)
 
@@ -333,14 +340,15 @@ def _source(p: ContractionTiling, parts: Sequence[Part]) -> str:
 
 
 def _run(p: ContractionTiling, parts: Sequence[Part], inner: str, at: str = "") -> list[str]:
-    """The copy of a run of columns, each of some parts, from ``src`` to ``d``, as far as bounds let it.
+    """Statements that copy a run of columns, each of some parts, from ``src`` to ``d``, filled outside the bounds.
 
-    ``at``: the address of its first column, where it is not to be computed."""
+    ``at``: a variable with the address of the first column; computed if empty.
+    """
     w, count, times = parts[0][1], len(parts), _times(len(parts))
     texts = _run_texts(p)
     where, lines = w.position, list[str]()
     for f in w.bounds:
-        # n_<inner> is the run's first column: the form there, then its slope along the run.
+        # The form at the run's first column, n_<inner>, and its slope along the run.
         lines.append(f"    {clipped(f.of(inner), form(f, texts))}")
     first, grouped = _first(parts), _in_groups(w, count)
     lines += ["    if(lo>hi) lo=hi;", f"    const T *s={at or _source(p, parts)};"]
@@ -378,7 +386,10 @@ def _run(p: ContractionTiling, parts: Sequence[Part], inner: str, at: str = "") 
 
 
 def clipped(slope: int, text: str) -> str:
-    """Statement that narrows positions ``lo`` to ``hi`` of a run to where a form, ``text`` at first, is at least 0."""
+    """Statement that narrows ``lo`` and ``hi`` to the positions of a run where a linear form is at least 0.
+
+    ``text``: C text of the form at the run's first position.
+    """
     if slope == 0:
         return f"if({text}<0) hi=0;"
     if slope > 0:
@@ -387,13 +398,13 @@ def clipped(slope: int, text: str) -> str:
 
 
 def _in_groups(w: Window, count: int) -> bool:
-    """Whether a read is of a tensor of whole groups of ``count`` elements, the same one of each wherever it is."""
+    """Whether a tensor consists of groups of ``count`` elements, and the read takes a fixed element of each group."""
     sizes = (*w.tensor.shape[-1:], *w.position.coef.values())
     return not any(isinstance(x, Extent) or x % count for x in sizes)
 
 
 def _chosen_rows(p: ContractionTiling, place: str) -> str | None:
-    """Rows of A of which axes choose parts, each a constant times a read."""
+    """C text that packs rows of an A whose parts (a constant times a read) axes select; ``None`` for other values."""
     choices, c = p.c.a.choices, p.c
     reads = () if choices is None else [x for row in choices.parts for _, x in row]
     if choices is None or any(

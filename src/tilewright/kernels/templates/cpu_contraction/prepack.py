@@ -1,4 +1,4 @@
-"""Operands that are constant, packed once: the panels of every outer position that they depend on."""
+"""Prepacking of constant operands: packed once, with panels for every outer position that the operand depends on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tilewright.kernels.templates.cpu_contraction.geometry import ContractionTil
 from tilewright.kernels.templates.cpu_contraction.match import Contraction, Operand, constant
 
 FLAG = 64
-"""Bytes behind all else that say whether skipped steps matter, of which the first element is used."""
+"""Bytes at the end of a packed operand, whose first element is a flag: whether a sum of skipped steps is NaN."""
 
 
 def outer_axes(c: Contraction, operand: Operand) -> Group:
@@ -26,7 +26,7 @@ def outer_axes(c: Contraction, operand: Operand) -> Group:
 
 
 def elements(p: ContractionTiling, which: str) -> int:
-    """Elements of all panels of an operand, with what stands behind those of B."""
+    """Elements of all panels of an operand, and of the sums of skipped steps behind B's panels."""
     if which == "a":
         return a_panel_elements(p) * outer_axes(p.c, p.c.a).size
     return (panel_elements(p) + skipped_size(p)) * outer_axes(p.c, p.c.b).size
@@ -44,7 +44,7 @@ def panels(p: ContractionTiling, which: str) -> str:
 
 
 def skipped_sums(p: ContractionTiling) -> str:
-    """C text of the pointer to the sums behind the panels of B, for the outer position in ``o_<axis>``."""
+    """C text of the pointer to the sums of skipped steps, for the outer position in ``o_<axis>``."""
     all_panels = panel_elements(p) * outer_axes(p.c, p.c.b).size
     return (
         f"(const T*)x->t[{constant(p.c, 'b')}]+{all_panels}L+({outer_axes(p.c, p.c.b).joined('o_')})*{skipped_size(p)}L"
@@ -52,17 +52,17 @@ def skipped_sums(p: ContractionTiling) -> str:
 
 
 def flag(p: ContractionTiling) -> str:
-    """C text of whether skipped steps matter."""
+    """C condition: whether a sum of skipped steps is NaN."""
     return f"((const T*)x->t[{constant(p.c, 'b')}])[{elements(p, 'b')}L]!=0"
 
 
 def operands(p: ContractionTiling) -> list[str]:
-    """The operands that are packed once."""
+    """The prepacked operands, of ``a`` and ``b``."""
     return [which for which, how in (("a", p.a), ("b", p.b)) if how == "prepack"]
 
 
 def prepacks(p: ContractionTiling) -> tuple[Prepack, ...]:
-    """The rearrangements of a kernel's constant inputs."""
+    """The prepacking steps of a kernel: input, bytes of the packed operand, and launch."""
     out = []
     for which in operands(p):
         number = constant(p.c, which)
@@ -73,7 +73,7 @@ def prepacks(p: ContractionTiling) -> tuple[Prepack, ...]:
 
 
 def entries(p: ContractionTiling, symbol: str) -> str:
-    """The functions that fill packed operands; their workspace is what they fill."""
+    """C entry points that fill packed operands, each passed as the entry point's workspace."""
     out = []
     for which in operands(p):
         operand = p.c.a if which == "a" else p.c.b
@@ -88,7 +88,7 @@ def entries(p: ContractionTiling, symbol: str) -> str:
             continue
         names, outer = _outer_index(p, group)
         blocks = p.row_count if which == "a" else p.column_blocks.count
-        # No constant depends on them, but outer positions are counted by them.
+        # Constants do not depend on symbolic sizes, but the packing functions count outer positions by them.
         sizes = "".join(f" c.{s.argument}={s.high}L;" for s in p.c.program.sizes.values())
         lines = [
             f"TW_ENTRY({symbol}_pack_{which}) {{ using namespace {symbol}_; (void)args; (void)env;",
@@ -107,7 +107,7 @@ def entries(p: ContractionTiling, symbol: str) -> str:
 
 
 def _outer_index(p: ContractionTiling, group: Group) -> tuple[str, str]:
-    """Declarations of outer axes from the index ``u`` of those in ``group``, and the index of all of them."""
+    """Declarations of the axes of ``group`` from their fused index ``u``, and the fused index over all outer axes."""
     outer = "0L"
     for a, e in zip(p.c.batch.axes, p.c.batch.extents, strict=True):
         outer = f"({outer})*{e}L+" + (f"o_{a}" if a in group.axes else "0L")
@@ -115,12 +115,12 @@ def _outer_index(p: ContractionTiling, group: Group) -> tuple[str, str]:
 
 
 def helpers(p: ContractionTiling) -> str:
-    """Functions that the entries above call, beside the packing ones."""
+    """C functions that the entry points call, beside the packing functions."""
     return _pack_task(p) if p.b_at_once else skipped(p)
 
 
 PIECES = 4
-"""Tasks a thread that pack B as a whole."""
+"""Tasks for each thread that pack all of B."""
 
 PACK = """\
 TW_NOINLINE void pack_task(void *ctx,long t,long w) { const Ctx *x=(const Ctx*)ctx; (void)w;
@@ -138,7 +138,7 @@ def pack_count(p: ContractionTiling) -> int:
 
 
 def _pack_task(p: ContractionTiling) -> str:
-    """Function: packs some columns of B, all of K."""
+    """C function of a task that packs some columns of B, with all of K."""
     names, outer = _outer_index(p, outer_axes(p.c, p.c.b))
     size, count = panel_elements(p), p.column_blocks.count
     mapping = {

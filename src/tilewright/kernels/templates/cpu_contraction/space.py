@@ -1,15 +1,22 @@
-"""The schedules of a contraction: knobs, and what keeps them legal.
+"""The search space of a contraction: knobs, and the rules that keep schedules legal.
 
-Knobs of the binary: ``a`` and ``b`` say how an operand is read (``direct`` in place, ``pack``ed block by block
-before use, ``prepack``ed once where it is constant; A of a guarded window also from a padded ``copy``, or in place
-with the guard's steps left out, ``clip``). ``images`` batch items are computed at a time. ``narrow`` makes columns
-that do not fuse in B outer loops, so that B can be read in place. ``MR`` x ``MH`` rows (along the innermost loop
-over M, and the one around it) by ``NV`` vectors are the register tile, ``unroll`` steps of k are printed out,
-``order`` says which loop over register tiles is outer (``ji``: columns, so a panel of B stays close; ``ij``: rows),
-``prefetch_b`` how many k steps ahead B is fetched (negative: how many panels to the right, at the same k, for B
-read in place), ``prefetch_c`` whether the output tile is.
-Knobs passed at each call: ``KC``, ``MC``, ``NC`` are the cache blocks (elements); ``TM``, ``TN``,
-``TK`` into how many tasks each extent is divided for the threads.
+Knobs of the binary:
+
+- ``a`` and ``b``: how an operand is read. ``direct``: in place; ``pack``: packed block by block before use;
+  ``prepack``: packed once, where it is constant. A of a guarded window may also be read from a padded ``copy``, or in
+  place with the steps that the guard excludes skipped (``clip``).
+- ``images``: batch items computed at a time.
+- ``narrow``: N axes that do not fuse in B become outer loops, so that B can be read in place.
+- ``MR``, ``MH``, ``NV``: the register tile, ``MR`` x ``MH`` rows (along the innermost loop over M, and the loop around
+  it) by ``NV`` vectors.
+- ``unroll``: unrolled steps of k.
+- ``order``: the outer loop over register tiles. ``ji``: columns, so that a panel of B stays in cache; ``ij``: rows.
+- ``prefetch_b``: distance in k steps at which B is prefetched. Negative, for B read in place: distance in panels to
+  the right, at the same k.
+- ``prefetch_c``: whether the output tile is prefetched.
+
+Knobs passed at each call: ``KC``, ``MC``, ``NC`` are the cache blocks in elements. ``TM``, ``TN``, ``TK`` are the
+numbers of tasks into which each extent is divided for the threads.
 """
 
 from __future__ import annotations
@@ -46,25 +53,26 @@ from tilewright.search_space import Choice, Constraint, SearchSpace, rule
 MAX_ROWS = 30
 MAX_VECTORS = 16
 LONGEST = 1536
-"""Steps of K that one accumulator takes in at most: errors grow with the square root of their number, at least."""
+"""Greatest number of steps of K in one accumulator: errors grow at least with the square root of this number."""
 CODE_LIMIT = 128
-"""Multiply-adds in one unrolled loop body, beyond which compiling costs more than it brings."""
+"""Greatest number of multiply-adds in an unrolled loop body: longer bodies are not worth their compile time."""
 LARGEST_IMAGE = 1 << 30
-"""Bytes of a padded copy."""
+"""Greatest size of a padded copy, in bytes."""
 LEAST_ROWS, LEAST_COLUMNS, LEAST_DEPTH = 4, 16, 64
-"""Of a task."""
+"""Fewest rows, columns and elements of K of a task."""
 SMALL_IMAGES = 256 << 10
-"""Bytes of padded images that are copied at a time, where one image is smaller."""
+"""Greatest size in bytes of the padded images that are copied together, if a single image is not larger."""
 
 
 @dataclass(frozen=True)
 class Core:
-    """What a register tile is judged by. Every core meant here begins two multiply-adds a cycle.
+    """The model of a core that estimates the cycles of register tiles. It begins two multiply-adds in each cycle.
 
-    ``latency``: cycles between dependent ones; with fewer accumulators than two a cycle, they wait. ``loads``: a cycle;
-    two at best, but they meet in banks, and some miss the first cache. ``slack``: by how much a tile's multiply-adds
-    may take longer than those of the best one. ``exact``: blocks of both sizes that divide an extent count as they are,
-    else as the larger one: the recorded spaces of 32 registers, from which the shipped model learned, are made so.
+    ``latency``: cycles between dependent multiply-adds. With fewer accumulators than ``2 * latency``, multiply-adds
+    wait. ``loads``: vector loads a cycle; below two, because of bank conflicts and misses of the first-level cache.
+    ``slack``: greatest ratio of a tile's cycles to the best tile's cycles in the space. ``exact``: blocks of an
+    extent count at their own size, else all at the larger size. The recorded spaces of 32 registers, from which the
+    shipped model learned, count all blocks at the larger size.
     """
 
     latency: float
@@ -74,8 +82,8 @@ class Core:
 
 
 FEW, MANY = Core(5.0, 1.75, 1.15, True), Core(4.0, 2.0, 1.2, False)
-"""With 16 registers, where tiles are low and narrow and so come close to both limits, and cores since Haswell and the
-first Zen count; with 32."""
+"""The core model for 16 registers (Haswell, the first Zen and later cores), and the core model for 32 registers. With
+16 registers tiles are small, so that latency and loads both come close to limiting them."""
 
 
 def core(registers: int) -> Core:
@@ -88,14 +96,14 @@ def step_cycles(rows: int, vectors: int, on: Core) -> float:
 
 
 def all_cycles(rows: Blocks, lines: int, columns: Blocks, on: Core, tile: Callable[[int, int], float]) -> float:
-    """What the register tiles of all blocks cost together; ``tile``: one of so many rows and vectors."""
+    """Cycles of the register tiles of all blocks together. ``tile``: cycles of one tile, by its rows and vectors."""
     if not on.exact:
         return rows.count * columns.count * tile(rows.size * lines, columns.size)
     return sum(m * n * tile(r * lines, v) for r, m in rows.counted for v, n in columns.counted)
 
 
 def spare(rows: int, vectors: int, registers: int) -> int:
-    """Registers left over by accumulators, one row of B and a broadcast value."""
+    """Registers left beside the accumulators, one row of B and a broadcast value."""
     return registers - rows * vectors - (vectors + 1 if vectors > 1 else 2)
 
 
@@ -105,15 +113,19 @@ def fits(rows: int, vectors: int, registers: int) -> bool:
 
 
 def longest(rows: int, vectors: int, registers: int) -> int:
-    """Steps of k that may be printed out: one where it takes every register, since compilers spill in longer bodies."""
+    """Greatest number of unrolled steps of k: 1 for a tile of all registers, since compilers spill in longer bodies."""
     full = vectors > 1 and spare(rows, vectors, registers) == 0
     return 1 if full else max(1, CODE_LIMIT // (rows * vectors))
 
 
 @dataclass(frozen=True)
 class Form:
-    """What a way of reading the operands makes of the loops: ``inner`` rows fuse, ``around`` times ``rest``; blocks
-    of K are multiples of ``unit``, and among tasks K is divided into those or not at all (``divides``)."""
+    """A way of reading the operands, and the loops that follow from it.
+
+    ``inner``: trips of the innermost loop over M; ``around``: of the loop around it; ``rest``: of all further loops
+    over M. ``unit``: blocks of K are multiples of this number. ``nested``: whether K has several loops.
+    ``divides``: whether tasks may divide K.
+    """
 
     images: int
     a: str
@@ -140,12 +152,12 @@ WAY = ("images", "a", "b", "narrow")
 def proto(
     c: Contraction, target: Target, a: str, b: str, images: int, rows: int = 1, lines: int = 1, vectors: int = 1
 ) -> ContractionTiling:
-    """A plan of no schedule in particular, for the loops that follow from it."""
+    """A plan whose remaining knobs have fixed values, to derive loops from the way the operands are read."""
     return ContractionTiling(c, target, rows, lines, images, vectors, 1, a, b, "ji", 0, False, False)
 
 
 def forms(c: Contraction, target: Target) -> list[Form]:
-    """The ways in which the operands can be read."""
+    """The legal ways of reading the operands."""
     found = []
     for narrow, d in ((False, c), (True, c.narrow)):
         if d is None:
@@ -157,7 +169,7 @@ def forms(c: Contraction, target: Target) -> list[Form]:
             for images in parts[a]:
                 p = proto(d, target, a, b, images)
                 if p.pack_a and len(p.k_walks) > 1:
-                    continue  # panels of A are walked as one run of K
+                    continue  # panels of A need a single loop over K
                 sizes = [w.size for w in p.m_walks]
                 around = sizes[-2] if len(sizes) > 1 else 1
                 rest = p.m.size // (sizes[-1] * around) * p.chunks
@@ -194,54 +206,54 @@ def _ways_b(c: Contraction) -> list[str]:
 
 
 def gathers(c: Contraction) -> bool:
-    """Whether a single row or column meets a matrix whose sums run along memory: copying it costs more than reading it
-    in place."""
+    """Whether a product with a single row or column must pack or gather its matrix: K is contiguous in the matrix, and
+    packing costs more than reading it in place."""
     return c.n.size == 1 or (c.m.size == 1 and _ways_b(c) == ["pack"])
 
 
 def phases_apart(c: Contraction) -> bool:
-    """Whether every row is a batch item of its own, since phases do not divide their number."""
+    """Whether every row is an outer position of its own, since the number of phases does not divide the extent."""
     return not c.program.sizes and rounded_up(c.stage) != c.stage.extents
 
 
 def tile_forms(form: Form, lanes: int, registers: int) -> dict[tuple[int, int, int], float]:
-    """Register tiles (MR, MH, NV) worth trying, each with the cycles it needs per k over the whole output."""
+    """Register tiles (MR, MH, NV) of the space, each with its estimated cycles per step of k over the whole output."""
     return _tiles(form.inner, form.around, ceildiv(form.columns, lanes), registers, form.nested)
 
 
 @lru_cache(maxsize=256)
 def _tiles(inner: int, around: int, vectors: int, registers: int, nested: bool) -> dict[tuple[int, int, int], float]:
-    # Only sizes that divide the extents into even blocks count: the others equal one of those.
+    # Only balanced sizes count: any other size gives the same blocks as a balanced size.
     found: dict[tuple[int, int, int], float] = {}
     on = core(registers)
     for r in range(1, min(inner, MAX_ROWS) + 1):
         if not balanced(inner, r):
             continue
-        # Several lines are worth it where lines are short.
+        # A tile of several lines is worth trying where a line is as short as the tile.
         lines = [h for h in range(1, around + 1) if h == 1 or (nested and r == inner and around % h == 0)]
         for h, v in itertools.product(lines, range(1, min(vectors, MAX_VECTORS) + 1)):
             if h * r <= MAX_ROWS and balanced(vectors, v) and fits(r * h, v, registers):
                 cycles = all_cycles(Blocks(inner, r), h, Blocks(vectors, v), on, lambda m, n: step_cycles(m, n, on))
                 found[r, h, v] = around // h * cycles
     if inner * around == 1:
-        return found  # memory decides about a single row, and not how many sums are in flight
+        return found  # memory bounds a single row, not the number of accumulators
     best = min(found.values())
     return {t: cost for t, cost in found.items() if cost <= best * on.slack}
 
 
 def depths(k: int, short: bool) -> list[int]:
-    """Values of KC: even divisions of K, rounded up to 16; short ones for one or two rows."""
+    """Values of KC: even divisions of K, rounded up to multiples of 16; with smaller values for one or two rows."""
     wanted = (8, 12, 16, 24, 32, 64, 128, 256, 1024) if short else (64, 96, 128, 192, 256, 384, 512, 768, 1024)
     return sorted(even_depths(k, wanted) | ({k} if k <= LONGEST else set()))
 
 
 def even_depths(k: int, wanted: Iterable[int]) -> set[int]:
-    """Depths of even divisions of K into blocks of at most those wanted, in steps of 16."""
+    """Block sizes of even divisions of K, about each of ``wanted`` at most; multiples of 16 from 16 on."""
     return {min(k, ceildiv(ceildiv(k, ceildiv(k, q)), 16) * 16 if q >= 16 else q) for q in wanted if q < k}
 
 
 def sizes_to(extent: int, wanted: Iterable[int]) -> tuple[int, ...]:
-    """Values of MC or NC: those below the extent, and the extent."""
+    """Values of MC or NC: the ``wanted`` sizes below the extent, and the extent."""
     return tuple(sorted({q for q in wanted if q < extent} | {extent}))
 
 
@@ -250,7 +262,7 @@ WIDTHS = (48, 96, 192, 384, 768, 1024, 2048, 4096)
 
 
 def space(c: Contraction, target: Target, template: str, version: int) -> SearchSpace:
-    """Every legal schedule of a contraction on a target."""
+    """The search space of a contraction on a target."""
     item = ITEMSIZE[c.acc]
     lanes = target.vector_bytes // item
     m, n, k = c.m.size, c.n.size, c.k.size
@@ -264,11 +276,11 @@ def space(c: Contraction, target: Target, template: str, version: int) -> Search
         if way[1] != "clip" or _clips(c, target, way[0], *tile)
     }
     ways = {way: f for way, f in ways.items() if any(s[:4] == way for s in sizes)}
-    # Unfinished sums live in the output, so an output of another type takes all of k at once.
+    # Unfinished sums live in the output, so an output of another type needs a block of all of K.
     even = set(depths(k, short)) if c.in_place else {k}
     deep = {way: _depths(f, k, even) if c.in_place else {k} for way, f in ways.items()}
     kc = sorted(set().union(*deep.values()))
-    # The smallest blocks are always legal, whatever the caches.
+    # The smallest blocks are legal for any cache size.
     mc, nc = sizes_to(m, HEIGHTS), sizes_to(n, WIDTHS)
     a_limit = max(2 * target.l2_bytes, kc[0] * mc[0] * item)
     b_limit = max(target.l3_bytes // 2, kc[0] * nc[0] * item)
@@ -321,7 +333,7 @@ def space(c: Contraction, target: Target, template: str, version: int) -> Search
     ]
     if target.threads > FEW_THREADS:
         more, further = _shared_knobs(c, target, ways, sizes)
-        # Beside the register tile, which decides about them.
+        # Next to the knobs of the register tile, on which the legal divisions depend.
         knobs[7:7] = more
         rules += [*further, *_SPLIT_K]
     elif target.threads > 1:
@@ -333,9 +345,10 @@ def space(c: Contraction, target: Target, template: str, version: int) -> Search
 
 
 def batches(c: Contraction) -> dict[str, tuple[int, ...]]:
-    """By the way A is read: numbers of batch items to compute at a time.
+    """Numbers of batch items to compute at a time, by the way A is read.
 
-    Fewer than all keep a padded copy small, or what several outer positions (groups, phases) read, in cache.
+    With fewer than all items, a padded copy stays small, and reads of several outer positions (groups, phases) hit
+    the cache.
     """
     items = batch_items(c)
     found = window.image(c)
@@ -350,7 +363,7 @@ def batches(c: Contraction) -> dict[str, tuple[int, ...]]:
 
 
 def _depths(form: Form, k: int, even: set[int]) -> set[int]:
-    """Values of KC for a way of reading: whole trips of the outermost loop over K where there are several loops."""
+    """Values of KC for a form: whole trips of the outermost loop over K, if K has several loops."""
     if not form.nested:
         return even
     trips = k // form.unit
@@ -359,14 +372,16 @@ def _depths(form: Form, k: int, even: set[int]) -> set[int]:
 
 
 def _clips(c: Contraction, target: Target, images: int, rows: int, lines: int, vectors: int) -> bool:
-    """Whether a tile of a clipped window has few enough ranges of rows."""
+    """Whether a register tile of a clipped window has few enough row ranges."""
     p = proto(c, target, "clip", "prepack", images, rows, lines, vectors)
     return p.clips
 
 
 def thread_knobs(c: Contraction, threads: int, unit: int, divides: bool) -> tuple[list[Choice], list[Constraint]]:
-    """Knobs and rules of two threads, which one axis suffices for, whatever the register tile; ``unit`` of K, at least,
-    for each where it ``divides`` that."""
+    """Knobs and rules for two threads, independent of the register tile.
+
+    ``divides``: whether tasks may divide K, with at least ``unit`` elements each.
+    """
     tm, tn = splits(threads, c.m.size, LEAST_ROWS), splits(threads, c.n.size, LEAST_COLUMNS)
     tk = splits(threads, c.k.size, unit)[:3] if divides else [1]
     members = shared_out(threads, c.batch.size, (tm, tn, tk))
@@ -374,7 +389,7 @@ def thread_knobs(c: Contraction, threads: int, unit: int, divides: bool) -> tupl
 
 
 def legal_divisions(within: SearchSpace) -> list[Division]:
-    """Numbers of parts of M, N and K that a space of two threads has."""
+    """The divisions of M, N and K in a space for two threads."""
     every = itertools.product(*(within.options[n] for n in SPLITS))
     fair = next(r for r in within.constraints if r.reads == SPLITS)
     return [t for t in every if fair.holds(dict(zip(SPLITS, t, strict=True)))]
@@ -390,14 +405,14 @@ _SPLIT_K = (
 
 
 def _short(c: Contraction) -> bool:
-    """Whether partial results of a divided K are small."""
+    """Whether the partial sums of a divided K are small."""
     return c.in_place and c.batch.size * c.output.size <= SMALL_OUTPUT
 
 
 def shared_axes(
     c: Contraction, target: Target, form: Form, tile: tuple[int, int, int]
 ) -> tuple[int, tuple[Axis, Axis, Axis]]:
-    """What threads share of a way of reading and a register tile: how many outer positions, and M, N and K of each."""
+    """The work that threads share, given a form and a register tile: number of outer positions, and axes M, N and K."""
     d = (c.narrow or c) if form.narrow else c
     r, h, v = tile
     threads, outer, chunks = target.threads, d.batch.size, batch_items(d) // form.images
@@ -414,7 +429,7 @@ def shared_axes(
         in_n = on_lines(columns, 1, in_n, lanes * item)
     elif d.m.axes and strides[d.m.axes[-1]] == 1:
         in_m = on_lines(rows, times, in_m, item)
-    # Rows that do not begin on lines share one with the next part of the columns, each row another.
+    # Where rows do not begin on cache lines, adjacent parts of the columns share a line in every row.
     astray = any(strides[x] * item % LINE for x in (*d.batch.axes, *d.m.axes) if d.stage.ranges[x] > 1)
     return outer, (
         Axis(rows.count * times, in_m, n * k),
@@ -426,7 +441,7 @@ def shared_axes(
 def _shared_knobs(
     c: Contraction, target: Target, ways: Mapping[Way, Form], sizes: Iterable[tuple[Any, ...]]
 ) -> tuple[list[Choice], list[Constraint]]:
-    """Knobs and rules of many threads: what each register tile divides evenly into."""
+    """Knobs and rules for many threads: the balanced divisions of each register tile."""
     members = {s: divisions(target.threads, *shared_axes(c, target, ways[s[:4]], s[4:])) for s in sizes}
     reads = (*WAY, "MR", "MH", "NV", *SPLITS)
     return split_knobs({t for found in members.values() for t in found}), agreeing(reads, members)

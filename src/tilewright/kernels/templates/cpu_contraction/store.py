@@ -1,7 +1,7 @@
-"""What happens to a finished sum: the monoid's finish and the elementwise stages after it.
+"""The epilogue of a contraction: the monoid's finish and the elementwise stages after it.
 
-Cheap chains run on the accumulators, in registers; others as a pass over a stored tile. What depends on the
-column alone and is not cheap (the scale of a batch normalisation) is computed once per call, as a table.
+A cheap chain runs on the accumulators, in registers; any other chain is a pass over a stored tile. Expensive values
+that depend on the column alone (the scale of a batch normalisation) are computed once per call, as a table.
 """
 
 from __future__ import annotations
@@ -33,14 +33,15 @@ from tilewright.kernels.templates.cpu_contraction.text import (
 CHEAP = ("add", "sub", "mul", "max", "min", "neg", "abs", "select", "lt", "le", "gt", "ge")
 INLINE = (*CHEAP, "cast")
 INLINE_LIMIT = 8
-"""Operations in registers, of these kinds, beside a tile's sums: at most."""
+"""Greatest number of operations (of ``INLINE``) that run in registers beside a tile's sums."""
 TABLE = "column_table"
-"""Name under which expressions read a table of columns, followed by its number."""
+"""Prefix of the names under which expressions read tables of columns; the table's number follows."""
 
 
 @dataclass(frozen=True)
 class Read:
-    """A tensor or table read by the epilogue: a pointer ``name``, stepping ``m`` along the loops over M, and ``n``."""
+    """A tensor or table that the epilogue reads: a pointer ``name``, its steps ``m`` along the loops over M, and ``n``
+    along columns."""
 
     name: str
     load: Expr
@@ -50,7 +51,7 @@ class Read:
 
 
 def _names_axes(e: Expr) -> bool:
-    """Whether an axis occurs outside of reads. Nodes may be shared, so one within a read proves nothing."""
+    """Whether an axis occurs outside of reads. The search skips reads, because an axis node may be shared with one."""
     return e.op == "axis" or (e.op != "load" and any(map(_names_axes, e.args)))
 
 
@@ -66,7 +67,7 @@ class Epilogue:
             self.chain = self.chain[1:]
         self.narrowed = c.output.dtype in (*DTYPES, *NARROWED) and c.output.dtype != c.acc and bool(c.epilogue)
         if self.chain and (p.mixed or self.narrowed):
-            # The conversion to the output's type is part of storing; casts of narrowed values print nothing else.
+            # The store converts to the output's type, so the chain leaves out its last cast.
             stage, e = self.chain[-1]
             last = unrounded(e, c.output.dtype) if p.mixed else e.args[0] if e.op == "cast" else e
             self.chain[-1] = (stage, last)
@@ -97,19 +98,19 @@ class Epilogue:
             and not p.split_k
             and len(ops) <= INLINE_LIMIT
             and all(o in INLINE for o in ops)
-            # Beside the accumulators stand a value of each read and what is being computed.
+            # Registers also hold a value of each read, and two values that are being computed.
             and p.rows * p.vectors + len(self.reads) + 2 <= p.target.registers
         )
         self.pass_over = not self.trivial and not self.inline
 
     def _known(self) -> list[Expr]:
-        """What is read already."""
+        """The reads that have a variable already."""
         return [*(r.load for r in self.reads), *(x for _, x in self.lanes_read)]
 
     # ------------------------------------------------------------------ tables of columns
 
     def _hoisted(self, e: Expr) -> Expr:
-        """``e`` with what depends on columns and outer axes only, and is not cheap, read from a table."""
+        """``e`` with table reads in place of expensive parts that depend only on columns and outer axes."""
         if e.op in LEAVES:
             return e
         if self._by_column(e) and e.dtype == self.p.c.acc and any(
@@ -141,7 +142,7 @@ class Epilogue:
 
     @property
     def columns(self) -> int:
-        """Elements of one table: every outer position and column."""
+        """Elements of one table: one for every outer position and column."""
         return self.p.c.batch.size * self.p.c.n.size
 
     def _table_position(self) -> Linear:
@@ -155,7 +156,7 @@ class Epilogue:
         return Linear(0, coef)
 
     def table_text(self) -> str:
-        """The function that fills the tables."""
+        """C function that fills the tables."""
         if not self.tables:
             return ""
         p, c = self.p, self.p.c
@@ -199,18 +200,18 @@ class Epilogue:
 
     @property
     def apart(self) -> bool:
-        """Whether register tiles store finished sums elsewhere than unfinished ones."""
+        """Whether register tiles store finished sums and unfinished sums in different memory."""
         return self.inline and not self.p.c.in_place
 
     @property
     def registers_take(self) -> str:
-        """Parameters of a register tile that finishes sums: where it reads and stores."""
+        """C parameters of a register tile that applies the epilogue: pointers to read from, and to store to."""
         if not self.inline:
             return ""
         return self.parameters + (f", {self.out_type} *d" if self.apart else "")
 
     def base(self, r: Read) -> str:
-        """Pointer to the read's first element for the outer position held in ``o_<axis>`` and the chunk."""
+        """C text of the pointer to a read's first element, for the outer position in ``o_<axis>`` and the chunk."""
         p, c = self.p, self.p.c
         name = str(r.load.value)
         if name.startswith(TABLE):
@@ -221,7 +222,10 @@ class Epilogue:
         return f"{start}+{form(r.where, outer_texts(c))}{chunk}"
 
     def arguments(self, n: str, here: str) -> str:
-        """The pointers of register tile ``rb`` from column ``n`` on, which is stored at ``here``, given ``l<d>``."""
+        """C arguments of register tile ``rb`` for its epilogue: pointers to reads from column ``n`` on, and ``here``.
+
+        ``here``: the address where the tile is stored. The text reads ``l<d>``.
+        """
         if not self.inline:
             return ""
         reads = "".join(f",{r.name}+{along_m(r.m)}+{r.n}L*({n})" for r in self.reads)
@@ -234,11 +238,11 @@ class Epilogue:
     # ------------------------------------------------------------------ values
 
     def result(self, acc: str) -> str:
-        """Name of the final vector that :meth:`values` computes from ``acc``."""
+        """C name of the final vector that :meth:`values` computes from ``acc``."""
         return f"f{len(self.chain) - 1}" if self.p.mixed and self.chain else acc
 
     def _stored(self, at: str, acc: str) -> str:
-        """Arguments that store the final vector at an address."""
+        """C arguments of a store of the final vector at an address."""
         value = self.result(acc)
         return f"(unsigned short*)({at}),{self.p.rounds}({value})" if self.p.rounds else f"{at},{value}"
 
@@ -246,12 +250,12 @@ class Epilogue:
         return "V" if dtype == self.p.c.acc else f"tw::vec<{computed(dtype)},L>"
 
     def _same(self, r: Read, at: str) -> str:
-        """C text of one element in every lane."""
+        """C text of one element broadcast to every lane."""
         one = f"tw::widen(*({at}))" if r.load.dtype in NARROWED else f"*({at})"
         return f"tw::splat<{self._vector_type(r.load.dtype)}>({one})"
 
     def values(self, acc: str, read: dict[str, str]) -> list[str]:
-        """Statements that compute the final vector from that in ``acc``."""
+        """Statements that compute the final vector from the sums in ``acc``. ``read``: C text of every read."""
         out: list[str] = []
         names = {self.p.c.stage.name: acc}
 
@@ -262,7 +266,7 @@ class Epilogue:
             texts = {"l0": acc}
 
             def name_reads(x: Expr, texts: dict[str, str] = texts) -> Expr | None:
-                # Reads become variables: their text is a vector already, whatever they depend on.
+                # Reads become variables, because their C text is a vector already.
                 if x.op != "load":
                     return None
                 texts[repr(x)] = names.get(str(x.value)) or read[repr(x)]
@@ -281,7 +285,7 @@ class Epilogue:
         return out
 
     def registers(self, rows: int, vectors: int, tail: bool) -> str:
-        """The epilogue on accumulators ``c<i>_<j>`` of a register tile, one column of vectors after the other."""
+        """The epilogue on the accumulators ``c<i>_<j>`` of a register tile, one column of vectors after another."""
         p, lanes = self.p, self.p.lanes
         out = []
         for j in range(vectors):
@@ -317,10 +321,10 @@ class Epilogue:
         return "\n".join(out)
 
     def tile_pass(self) -> str:
-        """A function that finishes ``rows`` x ``cols`` values at ``s`` into the output at ``d``.
+        """C function ``finish``: applies the epilogue to ``rows`` x ``cols`` sums at ``s`` and stores them at ``d``.
 
-        The rows lie along the innermost loop over M, the first at the fused position ``m0``; ``e`` holds the
-        reads' pointers there.
+        The rows lie along the innermost loop over M, from the fused position ``m0`` on. The last arguments point to
+        the reads of the first row.
         """
         p, c, out_type = self.p, self.p.c, self.out_type
         row, step = ctext(p.m_walks[-1].other), ctext(c.n_step)
@@ -331,7 +335,7 @@ class Epilogue:
         )
         lines = [head + sizes(p), outer_names(p)]
         if self.vector:
-            # What is the same in every row is read once for a column of vectors.
+            # Reads that do not depend on the row are loaded once for a column of vectors.
             lines.append(" for(long j=0;j<cols;j+=L) { const long n=cols-j;")
             read = {}
             for every_row in (True, False):
@@ -376,7 +380,7 @@ class Epilogue:
         )
 
     def pass_arguments(self, line: int, n: str) -> str:
-        """The pointers that ``finish`` takes, for one line of register tile ``rb``."""
+        """C arguments of ``finish`` for one line of register tile ``rb``: pointers to the reads."""
         if not self.vector:
             return ""
         down = [ctext(line * (r.m[-2] if line else 0)) for r in self.reads]

@@ -1,4 +1,4 @@
-"""C text that the parts of a contraction's kernel share: positions, reads of single elements, types."""
+"""C text that several modules of a contraction's kernel share: positions, reads of single elements, types."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tilewright.kernels.templates.cpu_contraction.geometry import ContractionTil
 from tilewright.kernels.templates.cpu_contraction.match import Contraction
 
 C_TYPES = {d.name: "unsigned char" if d.kind == "bool" else d.cpu for d in DTYPES.values()}
-"""How a dtype is stored."""
+"""C type in memory of every dtype."""
 
 
 def var_text(e: Expr, var: Mapping[str, str] | None = None, lanes: int | None = None) -> str:
@@ -36,7 +36,7 @@ def combine_text(p: ContractionTiling, left: str, right: str) -> str:
 
 
 def sizes(p: ContractionTiling) -> str:
-    """Declarations of the sizes that calls choose, which the context has."""
+    """Declarations of the symbolic sizes, read from the context."""
     return context_sizes(p.c.program, "\n")
 
 
@@ -53,7 +53,7 @@ def outer_texts(c: Contraction) -> dict[str, str]:
 
 
 def form(f: Linear, texts: Mapping[str, str]) -> str:
-    """C text of a linear form, of the axes and atoms that ``texts`` names; the others count as zero."""
+    """C text of a linear form. Axes and atoms that ``texts`` lacks count as zero."""
     return "+".join([ctext(f.const)] + [f"{ctext(k)}*{texts[n]}" for n, k in f.coef.items() if k and n in texts])
 
 
@@ -74,8 +74,10 @@ def operand_pointer(p: ContractionTiling, which: str) -> str:
 
 
 def edge(slope: int) -> str:
-    """C text of the first step at which a form, ``v`` at step 0, is at least 0; of one that falls, of that past the
-    last."""
+    """C text of the first step at which a linear form is at least 0; for a negative slope, of one past the last step.
+
+    The C variable ``v`` holds the form at step 0.
+    """
     return f"v<0?(-v+{slope - 1})/{slope}:0" if slope > 0 else f"v<0?0:v/{-slope}+1"
 
 
@@ -83,7 +85,7 @@ def edge(slope: int) -> str:
 
 
 def walk_names(p: ContractionTiling) -> str:
-    """Declarations of ``l<d>``, the position along each loop over M, of the register tile number ``rb``."""
+    """Declarations of ``l<d>``: the position of register tile ``rb`` along each loop over M."""
     blocks, loops = p.row_blocks, p.m_walks
     last = len(loops) - 1
     if last == 0:
@@ -100,7 +102,7 @@ def walk_names(p: ContractionTiling) -> str:
 
 
 def height(p: ContractionTiling) -> str:
-    """C text of the rows, along the innermost loop over M, of tile ``rb``."""
+    """C text of the number of rows of tile ``rb`` along the innermost loop over M."""
     blocks = p.row_blocks
     if p.open_rows:
         return blocks.height(_along(p))
@@ -108,7 +110,7 @@ def height(p: ContractionTiling) -> str:
 
 
 def shorter(p: ContractionTiling) -> str:
-    """Condition that tile ``rb`` has one row less than the largest."""
+    """C condition: tile ``rb`` has one row less than the largest tile."""
     blocks = p.row_blocks
     return f"{_along(p)}>={blocks.full}L"
 
@@ -119,12 +121,12 @@ def _count(p: ContractionTiling) -> str:
 
 
 def _along(p: ContractionTiling) -> str:
-    """C text of the number of tile ``rb`` along the innermost loop over M."""
+    """C text of the index of tile ``rb`` along the innermost loop over M."""
     return "rb" if len(p.m_walks) == 1 else f"rb%{_count(p)}"
 
 
 def tile_row(p: ContractionTiling) -> str:
-    """The fused M index, within a chunk, of the first row of tile ``rb``, given ``l<d>``."""
+    """C text of the fused M index, within a chunk, of the first row of tile ``rb``. Reads ``l<d>``."""
     text = "l0"
     for d, w in list(enumerate(p.m_walks))[1:]:
         text = f"({text})*{ctext(w.size)}+l{d}"
@@ -132,7 +134,7 @@ def tile_row(p: ContractionTiling) -> str:
 
 
 def along_m(steps: tuple[int, ...]) -> str:
-    """Offset of tile ``rb`` in something that has these steps along the loops over M."""
+    """C text of the offset of tile ``rb`` in memory that has these steps along the loops over M."""
     return "+".join(f"l{d}*{ctext(s)}" for d, s in enumerate(steps) if s) or "0L"
 
 

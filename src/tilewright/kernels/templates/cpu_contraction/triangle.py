@@ -1,7 +1,7 @@
-"""Operands of which a guard leaves a part of each row, as triangles and bands: tiles take the steps of their rows.
+"""Triangular and banded operands A, whose guard leaves a range of K in each row: tiles take only steps of their rows.
 
-What is skipped would have added zero times elements of B, which is NaN where one of these is not finite: a block of B
-is looked through first, and where it is not all finite nothing of it is skipped.
+A skipped step would add zero times elements of B, which is NaN where an element is not finite. Each block of B is
+therefore checked first, and no steps are skipped unless the whole block is finite.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tilewright.kernels.templates.cpu_contraction.text import edge, height, tile
 
 
 def guards(p: ContractionTiling) -> tuple[Linear, ...]:
-    """The guards of A over its one M and its one K axis, where tiles skip what they exclude; else empty."""
+    """The guards of A, over its one M axis and one K axis, whose excluded steps tiles skip; else empty."""
     c, w = p.c, p.c.a.window
     if p.a != "pack" or p.b == "prepack" or c.b.limit is not None or p.varying:
         return ()
@@ -27,7 +27,8 @@ def guards(p: ContractionTiling) -> tuple[Linear, ...]:
 
 
 def looked_through(p: ContractionTiling, first: str, last: str) -> list[str]:
-    """Declares ``skips``, of a block of B: column blocks ``first`` to before ``last``, ``kc`` steps from ``pc``."""
+    """Declaration of ``skips``: whether column blocks ``first`` to before ``last`` of B are finite in ``kc`` steps from
+    ``pc`` on."""
     if not guards(p):
         return []
     if p.b == "pack":
@@ -45,11 +46,11 @@ def along(p: ContractionTiling) -> str:
 
 
 def narrowed(p: ContractionTiling, first: str, last: str, start: str) -> list[str]:
-    """Statements that narrow ``low`` and ``high``, steps from ``start``, to what rows ``first`` to ``last`` have."""
+    """Statements that narrow ``low`` and ``high`` to the steps of rows ``first`` to ``last``, from ``start``."""
     (m,), out = p.c.m.axes, []
     for b in guards(p):
         slope, row = b.of(along(p)), b.of(m)
-        # The guard at step 0, of the row that it leaves the most steps to.
+        # ``v`` is the guard at step 0 in the row with the most steps.
         out.append(f"      {{ const long v={b.const}L+{row}L*{last if row > 0 else first};")
         end, narrower = ("low", "imax") if slope > 0 else ("high", "imin")
         out.append(f"       {end}=tw::{narrower}({end},({edge(slope)})-{start}); }}")
@@ -57,13 +58,13 @@ def narrowed(p: ContractionTiling, first: str, last: str, start: str) -> list[st
 
 
 def steps(p: ContractionTiling) -> list[str]:
-    """Declares ``kt``, the steps that a tile takes of a block, and moves ``a`` and ``b`` to the first of them."""
+    """Declaration of ``kt``, the number of a tile's steps in a block; moves ``a`` and ``b`` to the first step."""
     if not guards(p):
         return []
     u = p.unroll
     rows = f"const long i0={tile_row(p)}, i1=i0+{height(p)}-1; (void)i0; (void)i1;"
     out = [f"     long kt=kc; if(skips) {{ {rows} long low=0, high=kc;", *narrowed(p, "i0", "i1", "pc")]
     if u > 1:
-        out.append(f"      low=low/{u}*{u};")  # packed rows hold a few steps side by side
+        out.append(f"      low=low/{u}*{u};")  # packed rows hold ``unroll`` steps side by side
     out.append(f"      kt=tw::imax(0,high-low); if(kt) {{ a+=low*{p.rows}L; b+=low*{p.k_walks[0].other}L; }} }}")
     return out

@@ -1,8 +1,8 @@
-"""Copying operands into units: B into panels, A into rows.
+"""Packing operands into units: B into panels, A into rows.
 
-Rows of B that lie side by side in memory are woven unit by unit; a B whose k lie side by side is turned
-in squares of 4 by 4 units. Everything else (padding, im2col, values that are computed) goes through a
-buffer of single rows, filled run by run or element by element.
+A B that is contiguous along N is interleaved unit by unit. A B that is contiguous along K is transposed in squares of
+4 by 4 units. Other operands (padding, im2col, computed values) go through a buffer of single rows, filled run by run
+or element by element.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tilewright.kernels.templates.cpu_contraction.text import (
 
 
 def _source_type(p: ContractionTiling, operand: Operand) -> str:
-    """C type of the elements that an operand's rows are copied from."""
+    """C type of the elements that packing copies from."""
     load = _gathered(p, operand)
     dtype = operand.dtype or (p.c.program.tensors[str(load.value)].dtype if load is not None else None)
     return _element(p) if dtype is None else p.source_type(dtype)
@@ -40,7 +40,7 @@ def _element(p: ContractionTiling) -> str:
 
 
 def _gathered(p: ContractionTiling, operand: Operand) -> Expr | None:
-    """The read of a B with a limit whose rows may lie anywhere, the elements of each side by side."""
+    """The read of a B with a valid length, whose rows may lie anywhere but are contiguous; else ``None``."""
     c, load = p.c, unwidened(operand.value)
     if operand.limit is None or operand.window or len(c.n.axes) != 1 or load.op != "load":
         return None
@@ -49,7 +49,7 @@ def _gathered(p: ContractionTiling, operand: Operand) -> Expr | None:
 
 
 def helpers(p: ContractionTiling) -> str:
-    """Functions on elements, units and rows."""
+    """C functions that convert and interleave elements, units and rows."""
     sides = [*([p.c.a] if p.a == "rows" else []), p.c.b]
     sources = dict.fromkeys(_source_type(p, x) for x in sides)
     g, bits = p.group, 8 * p.kind.bytes
@@ -97,7 +97,7 @@ TW_INLINE void turn(Q a,Q b,Q c,Q e,void *d0,void *d1,void *d2,void *d3) {{
 
 
 def _declared(group: Group, fused: str) -> str:
-    """Declarations of a group's axes, given the text of the fused position."""
+    """Declarations of a group's axes, given C text of the fused position."""
     return " ".join(f"const long {a}={t}; (void){a};" for a, t in group.split(fused).items())
 
 
@@ -105,10 +105,10 @@ def _declared(group: Group, fused: str) -> str:
 
 
 def row(p: ContractionTiling, which: str) -> str:
-    """``row_b``: elements [f0, f0+n) of N at one k; ``row_a``: of K at one m; both into ``d``."""
+    """C function that copies elements [f0, f0+n) into ``d``: ``row_b`` along N at one k, ``row_a`` along K at one m."""
     c = p.c
     operand, along, fixed = (c.b, c.n, c.k) if which == "b" else (c.a, c.k, c.m)
-    half = which == "b" and p.half_b  # 16-bit patterns as they are
+    half = which == "b" and p.half_b  # copies 16-bit elements without conversion
     kind = "unsigned short" if half else "E"
     texts = dict.fromkeys((*c.stage.axes, *c.stage.reduce_axes), "0L") | outer_texts(c)
     texts |= {a: a for a in (*along.axes, *fixed.axes)}
@@ -148,7 +148,7 @@ def row(p: ContractionTiling, which: str) -> str:
 
 
 def pack_b(p: ContractionTiling) -> str:
-    """Column blocks ``[cb, ce)`` and ``kc`` units from ``k0``, into ``q``."""
+    """C function that packs column blocks ``[cb, ce)`` of B, ``kc`` units from ``k0`` on, into ``q``."""
     g, s = p.group, p.c.b_side
     lines = [
         "TW_NOINLINE void pack_b(const Ctx *x,long o,long cb,long ce,long k0,long kc,"
@@ -166,7 +166,7 @@ def pack_b(p: ContractionTiling) -> str:
     if s is None:
         lines += _buffered(p)
     elif s.along == 1:
-        # Vectors of a panel that have no column are read by no register tile.
+        # Register tiles do not read vectors of a panel beyond the last column.
         lines += ["  if(n%L==0) {", *_woven(p, s.k), "  } else {", *_buffered(p), "  }"]
     else:
         lines += _turned(p, s.along, s.k)
@@ -181,7 +181,7 @@ def pack_b(p: ContractionTiling) -> str:
 
 
 def _store(p: ContractionTiling, rows: list[str]) -> str:
-    """Statement that weaves vectors of units from rows of elements into ``d``, those of a panel's row with columns."""
+    """Statement that interleaves rows of elements into ``d``: all vectors of a panel's row that have columns."""
     each = "for(long l=0;l<n;l+=L)"
     if p.half_b:
         half = f"tw::vec<unsigned short,{p.lanes}>"
@@ -190,7 +190,7 @@ def _store(p: ContractionTiling, rows: list[str]) -> str:
 
 
 def _woven(p: ContractionTiling, k_step: int) -> list[str]:
-    """Rows side by side along N, read where they are; a missing last row of a unit is zeros."""
+    """Statements that interleave rows, contiguous along N, in place; a missing last row of a unit counts as zeros."""
     rows = [f"s+{ctext(i * k_step)}+l" for i in range(p.group)]
     further = f"s+={ctext(p.group * k_step)},d+={p.width}L"
     lines = [f"   {p.b_type} *d=q;", f"   for(long u=0;u<units;u++,{further}) {_store(p, rows)}"]
@@ -201,7 +201,7 @@ def _woven(p: ContractionTiling, k_step: int) -> list[str]:
 
 
 def _buffered(p: ContractionTiling) -> list[str]:
-    """Rows filled one at a time into a buffer, zero past the edge, then woven."""
+    """Statements that fill rows one at a time into a buffer, zero past the edge, and interleave them."""
     g = p.group
     element = "unsigned short" if p.half_b else "E"
     lines = [
@@ -215,7 +215,7 @@ def _buffered(p: ContractionTiling) -> list[str]:
 
 
 def _turned(p: ContractionTiling, n_step: int, k_step: int) -> list[str]:
-    """Columns side by side along K (or neither): units are collected column by column."""
+    """Statements that collect units column by column, from a B contiguous along K or along neither axis."""
     g, width, along = p.group, p.width, ctext(n_step)
     if p.half_b:
         at = f"s[l*{along}+u*{ctext(k_step)}].bits"
@@ -239,7 +239,7 @@ def _turned(p: ContractionTiling, n_step: int, k_step: int) -> list[str]:
 
 
 def pack_a(p: ContractionTiling) -> str:
-    """Row blocks ``[rb, re)`` of A with all of k, into ``q``, each row padded with zeros to whole units."""
+    """C function that packs row blocks ``[rb, re)`` of A with all of k into ``q``, each row padded to whole units."""
     c, g, s, step, k = p.c, p.group, p.c.a_side, p.a_row, p.c.k.size
     first, last = (p.row_blocks.start(x) for x in ("rb", "re"))
     lines = [
@@ -254,7 +254,7 @@ def pack_a(p: ContractionTiling) -> str:
         if s.k == 1:
             copied = f"copy(d,s+r*{ctext(s.along)},{k}L);"
     if s is not None and s.along == 1 and s.k != 1:
-        # Columns of A: units of four rows are collected and turned.
+        # A is contiguous along M: units of four rows are collected and transposed.
         quads = (",".join(f"s+r+(u*{g}+{i * g + e})*{ctext(s.k)}" for e in range(g)) for i in range(4))
         targets = ",".join(f"d+{i * step}" for i in range(4))
         one = f"gather(s+r+i+u*{ctext(g * s.k)},{ctext(s.k)},tw::imin({g},{k}L-u*{g}))"

@@ -1,7 +1,7 @@
-"""The micro kernel of dot products of units: how they are read, woven and multiplied.
+"""The micro kernel of dot products of units: how units are read, interleaved and multiplied.
 
-A unit is what one 4-byte lane of the instruction takes: ``group`` consecutive k of one row of A or column of B. B takes
-A's place as the unsigned factor where bytes of it are shifted by 128 in place.
+A unit fills one 4-byte lane of the instruction: ``group`` consecutive k of one row of A or column of B. Where B is read
+in place and its bytes are shifted by 128, B is the unsigned factor instead of A.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ TW_INLINE int row_sum(const void *row,long units) { const signed char *a=(const 
 TW_INLINE int row_sum_rest(const void *row) {
  int s=0; for(long i=0;i<$rest;i++) s+=128*((const signed char*)row)[i]; return s; }
 """
-"""128 times the sum of a row of A, for a B that is shifted by 128: of whole units, and of the rest."""
+"""C functions that return 128 times the sum of a row of A, for a B shifted by 128: of whole units, and of the rest."""
 
 
 @dataclass(frozen=True)
 class UnitSteps(Steps):
-    """Texts of one step of K whose operands are units."""
+    """C text of one step of K whose operands are units."""
 
     vector = "W"
 
     @property
     def _in_place(self) -> bool:
-        """Whether bytes of B are shifted where they lie."""
+        """Whether bytes of B are shifted as they are read in place."""
         return self.p.shifted and not self.p.pack_b
 
     def types(self) -> str:
@@ -102,7 +102,7 @@ class UnitSteps(Steps):
 
     @property
     def _b_row(self) -> int:
-        """Elements between rows of B, where it is read in place."""
+        """Elements between rows of a B that is read in place."""
         found = self.p.c.b_side
         assert found is not None
         return found.k
@@ -118,7 +118,7 @@ class UnitSteps(Steps):
         p = self.p
         if p.pack_b or not p.prefetch_b:
             return super().ahead(v, vectors)
-        # Lines to the right in every row of the unit.
+        # Cache lines to the right, in every row of the unit.
         line = LINE // ITEMSIZE[p.c.b.dtype or ""]
         rows = range(v * p.group, (v + 1) * p.group)
         return [r * self._b_row + p.prefetch_b * line + at for r in rows for at in range(0, vectors * p.lanes, line)]

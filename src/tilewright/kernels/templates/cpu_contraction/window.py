@@ -1,9 +1,9 @@
-"""Reading a guarded window in place: from a padded copy of its tensor, or by skipping what the guard excludes.
+"""Reading a guarded window without its guard: from a padded copy of its tensor, or by skipping the excluded steps.
 
-A copy (``Image``) holds every position that the window touches, so that no guard is left. Skipping (``Clip``)
-bounds the loops over window axes: where the guard does not depend on the row within a register tile, by a range
-of trips; where it does, by a range of the tile's rows for each trip, of which there are few. What is skipped
-would have added zero times the other side.
+A padded copy (``Image``) holds every position that the window touches, so that no guard is left. Skipping (``Clip``)
+bounds the loops over window axes. A guard that does not depend on the row within a register tile gives a range of
+trips. A guard that depends on the row gives each trip a range of the tile's rows, from a few distinct ranges. A
+skipped step would have added zero times the opposite side.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from tilewright.kernels.families.index_forms import Window, evaluate_index
 from tilewright.kernels.templates.cpu_contraction.match import Contraction
 
 MOST_VARIANTS = 6
-"""Ranges of rows of a register tile for which code is printed."""
+"""Greatest number of row ranges of a register tile for which code is printed."""
 
 MOST_ENTRIES = 1 << 14
-"""Entries of a table of row ranges."""
+"""Greatest number of entries of a table of row ranges."""
 
 
 @dataclass(frozen=True)
 class Image:
-    """A copy of a window's tensor, ``shape`` elements from index ``low`` on along each axis, filled past its edges."""
+    """A padded copy of a window's tensor: ``shape`` elements from index ``low`` on along each axis, edges filled."""
 
     window: Window
     low: tuple[int, ...]
@@ -41,24 +41,24 @@ class Image:
 
     @property
     def position(self) -> Linear:
-        """Where the window reads in the copy."""
+        """Position of the window's elements in the copy."""
         moved = (d.plus(-low) for d, low in zip(self.window.dims, self.low, strict=True))
         return combined(zip(moved, strides_of(self.shape), strict=True))
 
     @property
     def row_axis(self) -> int:
-        """The innermost axis that is filled or cut; positions along it are copied with all inside of them."""
+        """The innermost axis that is padded or cut. A row of the copy is this axis with all axes inside of it."""
         edges = enumerate(zip(self.low, self.shape, self.window.tensor.shape, strict=True))
         return max((d for d, (low, s, t) in edges if (low, s) != (0, t)), default=0)
 
     @property
     def rows(self) -> int:
-        """Rows along that axis, each a task of the copy."""
+        """Number of rows of the copy, each copied by one task."""
         return prod(self.shape[: self.row_axis])
 
 
 def image(c: Contraction) -> Image | None:
-    """The padded copy of A's tensor that serves all reads; ``None`` where a guard is about more than its edges."""
+    """The padded copy of A's tensor that serves all reads; ``None`` if a guard is not an edge of the tensor."""
     w = c.a.window
     if w is None or not w.bounds or not w.padded or w.tensor.dtype != c.acc:
         return None
@@ -68,9 +68,10 @@ def image(c: Contraction) -> Image | None:
 
 @dataclass(frozen=True, eq=False)
 class Clip:
-    """Guards as bounds of loops: each is on one K axis. ``rows``: those that the tile's rows enter too.
+    """Guards as bounds of loops over K, each on one K axis.
 
-    ``axis`` is the K axis of ``rows`` (``None`` where there are none).
+    ``ranges``: guards that bound the trips of a K axis. ``rows``: guards that give each trip of the K axis ``axis`` a
+    range of a tile's rows. ``axis`` is ``None`` if ``rows`` is empty.
     """
 
     ranges: tuple[tuple[str, Linear], ...]
@@ -85,7 +86,10 @@ class Clip:
 
 @lru_cache(maxsize=256)
 def clip(c: Contraction) -> Clip | None:
-    """A's guards as bounds of loops, where they can be and a skipped step adds nothing; the same object each time."""
+    """A's guards as bounds of loops; ``None`` if that is not possible, or if excluded elements are not zero.
+
+    The same contraction always gives the same object.
+    """
     w = c.a.window
     if w is None or not w.bounds or w.tensor.dtype != c.acc or not c.is_product or not c.m.axes:
         return None
@@ -107,7 +111,7 @@ def clip(c: Contraction) -> Clip | None:
             ranges.append((on[0], b))
     if len(names) > 1:
         return None
-    # What bounds the same loop for all rows alike goes into the table too, if no other M axis enters.
+    # Guards that bound the loop of ``rows`` for all rows alike go into its table too, if they contain no M axis.
     shared = [b for a, b in ranges if a in names]
     if any(b.of(a) for b in shared for a in c.m.axes):
         return None
@@ -116,27 +120,31 @@ def clip(c: Contraction) -> Clip | None:
 
 @dataclass(frozen=True)
 class Cuts:
-    """Rows that trips of the clipped loop leave out of tiles along an axis whose extent calls choose.
+    """Row ranges along a symbolic axis: the rows of a tile that trips of the clipped loop leave out.
 
-    ``pairs``: how many at the start of a tile, and at its end; (0, 0) first. Calls work out which of them a trip has.
+    ``pairs``: numbers of rows left out at the start and at the end of a tile; (0, 0) comes first. Each call computes
+    the pair of every trip.
     """
 
     pairs: tuple[tuple[int, int], ...]
 
     @staticmethod
     def number(low: int, cut: int) -> int:
-        """What a pair is called in the printed source; :data:`NO_ROWS` where no row is left."""
+        """Number of a pair in the printed source, where :data:`NO_ROWS` stands for a trip without rows."""
         return low * MOST_CUT + cut
 
 
 MOST_CUT = 16
-"""Rows that a trip may leave out at one end of a tile, and one more."""
+"""One more than the rows that a trip may leave out at one end of a tile."""
 
 NO_ROWS = MOST_CUT * MOST_CUT - 1
 
 
 def cuts(c: Contraction, where: Clip, rows: int) -> Cuts | None:
-    """What trips leave out of tiles of at most ``rows``; ``None`` where that is too varied, or not known here."""
+    """The rows that trips leave out of tiles of at most ``rows`` rows.
+
+    ``None`` if there are too many pairs, or if a pair depends on symbolic sizes.
+    """
     assert where.axis is not None
     inner = c.m.axes[-1]
     extent = c.stage.ranges[inner]
@@ -155,14 +163,14 @@ def cuts(c: Contraction, where: Clip, rows: int) -> Cuts | None:
                 least, most = bounds(extent - 1 - first // -slope, exactly=True)
                 ends |= set(range(max(0, least), max(0, most) + 1))
         pairs |= dict.fromkeys(product(sorted(lows), sorted(ends)))
-    # Where a row has several tiles, what lies outside ends within the first one, and begins within the last.
+    # If a row has several tiles, only its first tile leaves out rows at the start, and only its last one at the end.
     fits = all(max(pair) <= min((rows + 1) // 2, MOST_CUT - 1) for pair in pairs)
     return Cuts(tuple(pairs)) if fits and len(pairs) <= MOST_VARIANTS else None
 
 
 @dataclass(frozen=True)
 class Table:
-    """Which rows of a tile a trip of the clipped loop computes.
+    """Row ranges: the rows of a tile that each trip of the clipped loop computes.
 
     ``entries[outer][block][trip]`` numbers an element of ``variants``, pairs of the first row and one past the
     last; ``outer`` counts the combinations of the outer axes named in ``axes``.
@@ -175,7 +183,7 @@ class Table:
 
 @lru_cache(maxsize=512)
 def table(c: Contraction, where: Clip, starts: tuple[tuple[int, int], ...]) -> Table | None:
-    """The rows of each tile (first position, number of rows) that lie within the guard; ``None`` if too varied."""
+    """The row ranges within the guard of each tile (first position, number of rows); ``None`` if there are too many."""
     assert where.axis is not None
     names = {a for b in where.rows for n in b.coef for a in (c.atoms[n].axes() if n in c.atoms else (n,))}
     axes = tuple(a for a in c.batch.axes if a in names)
@@ -195,7 +203,7 @@ def table(c: Contraction, where: Clip, starts: tuple[tuple[int, int], ...]) -> T
                 for b in where.rows:
                     low, high = _within(c, b, {**point, where.axis: trip, c.m.axes[-1]: start}, low, high)
                 span = (low, high) if low < high else (0, 0)
-                # The full range of a shorter tile is that of its own code.
+                # All rows of a shorter tile count as the full range, which has code of its own for each height.
                 span = (0, rows) if span == (0, count) else span
                 found.append(variants.setdefault(span, len(variants)))
             blocks.append(tuple(found))
@@ -204,7 +212,7 @@ def table(c: Contraction, where: Clip, starts: tuple[tuple[int, int], ...]) -> T
 
 
 def _within(c: Contraction, b: Linear, at: Mapping[str, int], low: int, high: int) -> tuple[int, int]:
-    """The rows from ``low`` to ``high`` that keep a bound; row 0 is at ``at``."""
+    """The range of rows, within ``low`` to ``high``, for which a bound holds. ``at``: axis values of row 0."""
     first = b.const
     for name, k in b.coef.items():
         first += k * (evaluate_index(c.atoms[name], at) if name in c.atoms else at[name])
