@@ -14,6 +14,7 @@ Knobs of the binary:
 - ``prefetch_b``: distance in k steps at which B is prefetched. Negative, for B read in place: distance in panels to
   the right, at the same k.
 - ``prefetch_c``: whether the output tile is prefetched.
+- ``split_k``: whether K is divided among tasks.
 
 Knobs passed at each call: ``KC``, ``MC``, ``NC`` are the cache blocks in elements. ``TM``, ``TN``, ``TK`` are the
 numbers of tasks into which each extent is divided for the threads.

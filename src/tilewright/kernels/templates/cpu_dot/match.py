@@ -1,8 +1,8 @@
-"""Which contractions the CPU computes as dot products of 16-bit reals and of 8-bit whole numbers.
+"""Matching contractions that the CPU computes as dot products of 16-bit reals and of 8-bit whole numbers.
 
-Sums of a product of two values, in float32 or int32. Of the family's groups, M and N keep the innermost axes that
-are one axis in the output; the others are batch axes here. Sides may be padded reads, which is all that the fast
-instructions take, or any other value, which is converted while it is copied.
+A contraction matches if it sums products of two values in float32 or int32. M and N keep the innermost of the family's
+axes that fuse in the output; the remaining axes are batch axes here. Sides may be padded reads, the only form that the
+fast instructions take, or any other value, which is converted while it is copied.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ VALUES = ("float32", "int32", "float64", "int64", *SIXTEEN, *BYTES)
 
 @lru_cache(maxsize=256)
 def match(program: Program) -> Contraction | None:
-    """The product that a program is; ``None`` where this template does not compute the program."""
+    """The contraction form of a program; ``None`` if this template cannot compute the program."""
     return next(matches(family.contractions(program), _computed), None)
 
 
@@ -42,7 +42,7 @@ def _computed(form: family.Contraction) -> Contraction:
     cut = replace(_operand(rhs, program), limit=limit)
     if form.acc == "float32" and not a.dtype == cut.dtype == "bfloat16":
         b = cut  # steps are single elements
-    # Nothing here is better at float32 than the contraction template, or where nothing is reused across rows.
+    # Refuses float32 inputs and products without reuse across rows: the contraction template is at least as fast.
     need(form.acc != "float32" or any(x.dtype in SIXTEEN for side in (a, b) for x in side.value.loads()))
     need(bool(form.m.axes) or b.affine is not None)
     return Contraction(
@@ -51,7 +51,7 @@ def _computed(form: family.Contraction) -> Contraction:
 
 
 def _operand(value: Expr, program: Program) -> Operand:
-    """A side as ``cast(x[...])``, or as ``select(bounds, x[...], 0)`` with a cast in or around it, where it is one."""
+    """A side as an operand, with its read if it is ``cast(x[...])`` or ``select(bounds, x[...], 0)`` with a cast."""
     window = IndexForms().window(value, program, widened=True)
     if window is None or (window.fill is not None and window.fill.value != 0):
         return Operand(value, None, None)
@@ -61,7 +61,7 @@ def _operand(value: Expr, program: Program) -> Operand:
 
 
 def _check_epilogue(program: Program, stage: Stage, after: Sequence[Stage]) -> None:
-    """Reads under a ``select`` that could lie outside of their tensors are refused; so are positions used as values."""
+    """Refuses reads under a ``select`` that could lie outside of their tensors, and positions used as values."""
     assert stage.monoid is not None
     for s, e in ((stage, stage.monoid.finish), *((s, s.body[0]) for s in after)):
         bounds: dict[str, Range] = {x: (0, extent - 1) for x, extent in s.ranges.items()}
@@ -78,7 +78,7 @@ def _check_values(e: Expr, program: Program, bounds: Mapping[str, Range]) -> Non
 
 
 def _inside(load: Expr, program: Program, bounds: Mapping[str, Range]) -> bool:
-    """Whether a read lies within its tensor wherever the axes are."""
+    """Whether a read lies within its tensor for all values of the axes."""
     for index, extent in zip(load.args, program.tensors[str(load.value)].shape, strict=True):
         low, high = index_range(index, bounds)
         if low < 0 or high >= extent:

@@ -1,14 +1,20 @@
-"""The schedules of a product: knobs, what keeps them legal, and a choice made by arithmetic.
+"""The search space of a product: knobs, the rules that keep schedules legal, and the default schedule.
 
-Knobs of the binary: ``MR`` x ``NV`` is the register tile (rows by vectors), ``unroll`` units of k are
-printed out; ``pack_a`` copies rows of A before use; ``pack_b`` says when B is packed: ``once`` (it is
-constant), ``whole`` (at the start of each call), ``blocks`` (each task packs what it needs next) or not at
-all (``none``: columns lie side by side, and their units are woven as they are read);
-``half_b`` keeps 16-bit elements of B as they are and widens them as they are read; ``order`` says which
-loop over register tiles is outer (``ji``: columns); ``prefetch`` how many units ahead B is fetched (cache
-lines to the right where it is read in place).
-Knobs passed at each call: ``KC``, ``MC``, ``NC`` are the cache blocks (elements); ``TM``, ``TN``, ``TK`` into
-how many tasks each extent is divided for the threads, k in whole blocks; ``split_k`` says whether k is.
+Knobs of the binary:
+
+- ``MR`` x ``NV``: the register tile, rows by vectors.
+- ``unroll``: unrolled units of k.
+- ``pack_a``: whether rows of A are packed before use.
+- ``pack_b``: when B is packed. ``once``: before all calls, as a constant; ``whole``: at the start of each call;
+  ``blocks``: each task packs its next block; ``none``: never. Columns of ``none`` are contiguous, and their units are
+  interleaved as they are read.
+- ``half_b``: whether packed elements of B stay in 16 bits, to be widened as they are read.
+- ``order``: the outer loop over register tiles (``ji``: columns).
+- ``prefetch``: distance in units at which B is prefetched; in cache lines to the right if B is read in place.
+- ``split_k``: whether K is divided among tasks.
+
+Knobs passed at each call: ``KC``, ``MC``, ``NC`` are the cache blocks in elements. ``TM``, ``TN``, ``TK`` are the
+numbers of tasks into which each extent is divided for the threads, K in whole blocks.
 """
 
 from __future__ import annotations
@@ -53,27 +59,27 @@ from tilewright.kernels.templates.tiles import balanced, ceildiv
 from tilewright.search_space import Choice, SearchSpace, rule
 
 LEAST_DEPTH = 256
-"""Elements of K of a task, at least."""
+"""Fewest elements of K of a task."""
 SLACK = 1.25
-"""By how much a register tile's products may take longer than those of the best one."""
+"""Greatest ratio of a register tile's cycles to the best register tile's cycles."""
 WHOLE_LIMIT = 256 << 20
-"""Bytes of B up to which it may be packed as a whole."""
+"""Greatest size of B, in bytes, that may be packed as a whole."""
 ROW = 4096
-"""Bytes of a row of A, or of a column of B, that one pass over k takes by default."""
+"""Bytes of a row of A, or of a column of B, in a block of K by default."""
 FEW = 64
-"""Rows up to which B may be read in place: units are woven again for each block of rows."""
+"""Greatest number of rows for which B may be read in place: each block of rows interleaves the units of B again."""
 STRIP = 9
-"""Vectors of columns that a single row takes at a time from a B read in place: others were slower."""
+"""Fewest vectors of columns in the default register tile of a single row, for B read in place."""
 SMALL = 16
-"""Rows up to which reading B decides."""
+"""Greatest number of rows for which reads of B bound the time."""
 
 
 @lru_cache(maxsize=256)
 def tiles(m: int, vectors: int, registers: int, spare: int, latency: float) -> dict[tuple[int, int], float]:
-    """Register tiles worth trying, each with the cycles it needs per unit of k over the whole output.
+    """Register tiles (MR, NV) of the space, each with its estimated cycles per unit of k over the whole output.
 
-    Only sizes that divide the extents into even blocks count: the others equal one of those.
-    ``spare``: registers that are neither sums nor units of B.
+    Only balanced sizes count: any other size gives the same blocks as a balanced size.
+    ``spare``: registers that hold neither sums nor units of B.
     """
     found: dict[tuple[int, int], float] = {}
     on = Core(latency, 2, SLACK, False)
@@ -91,7 +97,7 @@ def _tiles(c: Contraction, kind: Kind, target: Target) -> dict[tuple[int, int], 
 
 
 def depths(k: int, short: bool) -> list[int]:
-    """Values of KC: even divisions of K, rounded up to whole units; short ones for a few rows."""
+    """Values of KC: even divisions of K, rounded up to multiples of 16; with smaller values for a few rows."""
     wanted = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096) if short else (128, 256, 512, 1024, 2048, 4096)
     return sorted(even_depths(k, wanted) | {k})
 
@@ -101,7 +107,7 @@ WIDTHS = (64, *HEIGHTS[3:], 2048, 4096)
 
 
 def space(c: Contraction, target: Target, template: str, version: int) -> SearchSpace:
-    """Every legal schedule of a product on a target."""
+    """The search space of a product on a target."""
     kind = kind_of(c, target)
     m, n, k = c.m.size, c.n.size, c.k.size
     good = _tiles(c, kind, target)
@@ -157,7 +163,7 @@ def space(c: Contraction, target: Target, template: str, version: int) -> Search
         )
     if target.threads > FEW_THREADS:
         even = {t: divisions(target.threads, *shared_axes(c, target, t)) for t in good}
-        # Beside the register tile, which decides about them.
+        # Next to the knobs of the register tile, on which the legal divisions depend.
         knobs[2:2] = split_knobs({d for found in even.values() for d in found})
         rules += agreeing(("MR", "NV", *SPLITS), even)
     elif target.threads > 1:
@@ -170,18 +176,18 @@ def space(c: Contraction, target: Target, template: str, version: int) -> Search
 
 
 def _short(c: Contraction) -> bool:
-    """Whether partial results of a divided K are small."""
+    """Whether the partial sums of a divided K are small."""
     return c.batch.size * c.output.size <= SMALL_OUTPUT
 
 
 def shared_axes(c: Contraction, target: Target, tile: tuple[int, int]) -> tuple[int, tuple[Axis, Axis, Axis]]:
-    """What threads share for a register tile: how many outer positions, and M, N and K of each."""
+    """The work that threads share, given a register tile: number of outer positions, and axes M, N and K."""
     form = Form(batch_items(c), "rows", "pack", False, c.m.size, 1, 1, c.n.size, LEAST_DEPTH, False, _short(c))
     return space_of_contractions.shared_axes(c, target, form, (tile[0], 1, tile[1]))
 
 
 def default(c: Contraction, target: Target, within: SearchSpace) -> dict[str, Value]:
-    """A schedule by arithmetic on the sizes and the caches."""
+    """The knob values of the default schedule, computed from the sizes and the caches."""
     kind = kind_of(c, target)
     m, n, k = c.m.size, c.n.size, c.k.size
     good = _tiles(c, kind, target)
@@ -191,7 +197,7 @@ def default(c: Contraction, target: Target, within: SearchSpace) -> dict[str, Va
     def cost(tile: tuple[int, int]) -> float:
         r, v = tile
         start = 20 + 2 * r * v  # cycles of a tile's start and end
-        # What two loads a cycle leave out: they come from further away, and those of A may be shifted.
+        # Costs that two loads a cycle leave out: misses of the first-level cache, and shifts of A.
         reads = (0.15 * v + 0.1 * r + 0.1 * r * shifted(c, kind)) * units
         all_tiles = ceildiv(m, r) * ceildiv(n, v * target.vector_bytes // UNIT)
         even = evenness(target.threads, *shared_axes(c, target, tile))
@@ -239,14 +245,17 @@ def default(c: Contraction, target: Target, within: SearchSpace) -> dict[str, Va
 
 
 def _default_pack(options: tuple[str, ...], m: int, kind: Kind) -> str:
-    """Where rows are few, packing is most of the work; four rows of bytes cost more to weave than two of pairs."""
+    """The default value of ``pack_b``.
+
+    With few rows, packing is most of the work. Interleaving four rows of bytes costs more than two rows of pairs.
+    """
     if m > SMALL or len(options) == 1:
         return options[-1]
     return "blocks" if "none" not in options or (kind.group == 4 and m > 2) else "none"
 
 
 def _default_threads(c: Contraction, threads: int, within: SearchSpace) -> dict[str, Value]:
-    """As few tasks as fill the threads, columns divided first: tasks then share no part of B."""
+    """The default division: the fewest tasks that fill the threads, dividing columns first so that none share B."""
     best = min(legal_divisions(within), key=lambda t: (c.batch.size * prod(t) < threads, t[2], prod(t), t[0]))
     return dict(zip(SPLITS, best, strict=True))
 
@@ -255,36 +264,36 @@ def _default_threads(c: Contraction, threads: int, within: SearchSpace) -> dict[
 
 
 def direct_a(c: Contraction, kind: Kind) -> bool:
-    """Whether A can be read where it is: its k lie side by side, as the units take them."""
+    """Whether A can be read in place: it is contiguous along K, in the elements of units."""
     return c.a_side is not None and c.a_side.k == 1 and kind in (BF16, U8S8)
 
 
 def direct_b(c: Contraction) -> bool:
-    """Whether B can be read where it is: its columns lie side by side."""
+    """Whether B can be read in place: it is contiguous along N."""
     return c.b_side is not None and c.b_side.along == 1
 
 
 def gathers(c: Contraction) -> bool:
-    """Whether a single row or column meets a matrix whose sums run along memory: copying it costs more than reading it
-    in place."""
+    """Whether a product with a single row or column must pack or gather its matrix: K is contiguous in the matrix, and
+    packing costs more than reading it in place."""
     return c.n.size == 1 or (c.m.size == 1 and constant(c, "b") is None and not direct_b(c))
 
 
 def can_halve_b(c: Contraction, kind: Kind) -> bool:
-    """Whether B can stay in 16 bits when it is packed, to be widened as it is read."""
+    """Whether packed panels of B can stay in 16 bits, to be widened as they are read."""
     return kind == F32 and c.b.dtype in SIXTEEN
 
 
 PACK_B = {"none": "direct", "blocks": "pack", "whole": "whole", "once": "prepack"}
-"""Ways of reading B, by the values of the knob ``pack_b``."""
+"""Values of :attr:`ContractionTiling.b` by the values of the knob ``pack_b``."""
 
 
 def plan(c: Contraction, target: Target, values: Mapping[str, Value]) -> ContractionTiling:
-    """The decisions of a schedule, as the plan of a contraction.
+    """The plan of a schedule, as the plan of a contraction.
 
     B is packed in panels of ``NV`` vectors of columns: ``[k / group][NV][lanes][group]``, zero past both edges. Where A
-    is shifted by 128, a row of starting values of the sums stands before each panel. A is read where it is, or packed
-    as rows of consecutive k, each padded to whole units.
+    is shifted by 128, a row with the starting values of the sums precedes each panel. A is read in place, or packed as
+    rows of consecutive k, each padded to whole units.
     """
     return decided(
         ContractionTiling, values, c=c, target=target, kind=kind_of(c, target), inner=values["MR"], lines=1,

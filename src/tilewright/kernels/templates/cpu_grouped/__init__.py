@@ -1,1 +1,1 @@
-"""Grouped contractions on the CPU: rows brought together by group, each group computed by a contraction's kernel."""
+"""Grouped contractions on the CPU: rows are gathered by group, and a contraction's kernel computes each group."""

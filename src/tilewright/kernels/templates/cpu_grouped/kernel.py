@@ -1,4 +1,4 @@
-"""The kernel of a grouped contraction: rows sorted by group and brought together, a call a group, rows put in place."""
+"""The kernel of a grouped contraction: gathers rows by group, calls a kernel for each group, and scatters rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROW, GROUP, ALONG = "row", "group", "j"
 
 
 def kernel(p: GroupedPlan) -> Kernel:
-    """The kernel of a schedule: loops around calls of a group's kernel, for any number of rows."""
+    """The kernel of a schedule: loops around calls of a group's kernel, which takes any number of rows."""
     return Kernel(
         text=Opaque(partial(_nests, p), partial(_source, p)),
         static=p.typical.static,
@@ -35,7 +35,7 @@ def kernel(p: GroupedPlan) -> Kernel:
 
 
 def _nests(p: GroupedPlan) -> tuple[LoopNest, ...]:
-    """All nests in order, those that are shared out among threads divided."""
+    """All nests in order. Loops that copy rows are divided among the threads."""
     found = [_brought(p, n) for n, s in enumerate(p.g.sources) if s.how == ROWS]
     around = [replace(n, loops=divided(n.loops, p.target.threads)) for n in (*found, _put(p))]
     inner = [_of_every_group(p, n) for n in p.typical.nests]
@@ -43,7 +43,7 @@ def _nests(p: GroupedPlan) -> tuple[LoopNest, ...]:
 
 
 def _brought(p: GroupedPlan, number: int) -> LoopNest:
-    """The copy of rows, sorted by group, that a group's kernel reads as input ``number``."""
+    """The nest that gathers rows, sorted by group, for input ``number`` of the group's kernel."""
     s, rows = p.g.sources[number], p.g.rows
     assert s.read is not None
     sizes = dict(s.others)
@@ -57,7 +57,7 @@ def _brought(p: GroupedPlan, number: int) -> LoopNest:
 
 
 def _put(p: GroupedPlan) -> LoopNest:
-    """The copy of the groups' results to where their rows belong."""
+    """The nest that scatters the groups' results to their rows."""
     g, out = p.g, p.g.program.output
     loops = (Loop(ROW, g.rows.size, 1, "chunked"), Loop(ALONG, g.row, 1))
     at = (axis(ROW) * g.row + axis(ALONG),)
@@ -71,7 +71,7 @@ def _copy(number: int) -> str:
 
 
 def _of_every_group(p: GroupedPlan, nest: LoopNest) -> LoopNest:
-    """A group's nest inside a loop over the groups, reading and writing what is that group's."""
+    """A nest of the group's kernel inside a loop over the groups, with accesses to the current group's rows."""
     names = {f"x{n}": s for n, s in enumerate(p.g.sources)}
     result = p.g.one.output.name
 
@@ -102,7 +102,7 @@ def _of_every_group(p: GroupedPlan, nest: LoopNest) -> LoopNest:
 
 
 def _workspace(p: GroupedPlan) -> Workspace:
-    """The order of the rows, where each group begins, rows brought together, their results, and a group's workspace."""
+    """The workspace: order of the rows, start of each group, gathered rows, their results, and a group's workspace."""
     g, out = p.g, p.g.program.output
     rows = ((_copy(n), s.dtype, g.rows.size * s.size) for n, s in enumerate(g.sources) if s.how == ROWS)
     copies = (*rows, ("sorted", out.dtype, out.size))
@@ -131,7 +131,7 @@ def _source(p: GroupedPlan, kernel: Kernel, symbol: str) -> str:
 
 @dataclass
 class _Text:
-    """Prints what stands around the groups' kernels."""
+    """Prints the code around the calls of the groups' kernel."""
 
     p: GroupedPlan
     emitter: Emitter
@@ -141,7 +141,7 @@ class _Text:
         self.values = Values(self.p.g.program.tensors, {})
 
     def print(self, calls: Sequence[Launch]) -> None:
-        """All of it, in order."""
+        """Prints all parts in order."""
         w = self.emitter.entry
         self._sort(w)
         for n, s in enumerate(self.p.g.sources):
@@ -155,12 +155,12 @@ class _Text:
         return self.values.at(places)
 
     def _sort(self, w: Writer) -> None:
-        """``order``: the rows by group, and as they come within one; ``first[g]``: where group ``g`` begins."""
+        """Prints a stable sort: ``order`` holds the rows by group, and ``first[g]`` the start of group ``g``."""
         g = self.p.g
         index = self._printer(g.rows.split("r_")).scalar(g.index)
         rows = f"for (long r_ = 0; r_ < {g.rows.size_text}; r_++)"
         w.line(f"for (long g_ = 0; g_ <= {g.groups}L; g_++) first[g_] = 0;")
-        # Counts stand one group further on, so that they become beginnings; filling moves each to its group's end.
+        # Counts are stored one group later, so that their prefix sums are starts. Filling moves each start to its end.
         w.line(f"{rows} first[{index} + 1]++;")
         w.line(f"for (long g_ = 0; g_ < {g.groups}L; g_++) first[g_ + 1] += first[g_];")
         w.line(f"{rows} order[first[{index}]++] = r_;")
@@ -173,7 +173,7 @@ class _Text:
         nest, tensor, read = _brought(self.p, number), self.p.g.program.tensors[s.tensor], s.read
         copied = 1
         around = list(s.others)
-        # The innermost axes that lie in memory as they are copied are one piece.
+        # The innermost axes that are contiguous in the tensor are one ``memcpy``.
         while around and flat_step(read.args, tensor.strides, around[-1][0]) == copied:
             copied *= around.pop()[1]
 
@@ -203,12 +203,12 @@ class _Text:
         self._nest(_put(self.p), body, {ROW})
 
     def _nest(self, nest: LoopNest, body: Body, kept: set[str]) -> None:
-        """Some of a nest's loops, around what copies along the others."""
+        """Prints the loops of a nest over the axes ``kept``, around a body that copies along all further axes."""
         loops = tuple(x for x in nest.loops if x.axis in kept)
         self.emitter.nest(self.emitter.entry, nest, body, loops=loops, tasks=f"{self.p.target.threads}L")
 
     def _groups(self, w: Writer, launch: Launch) -> None:
-        """A call for every group that has rows."""
+        """Prints a call for every group that has rows."""
         g = self.p.g
         with w.block(f"for (long g_ = 0; g_ < {g.groups}L; g_++)"):
             w.line("const long from = first[g_], count = first[g_ + 1] - from;")

@@ -1,7 +1,7 @@
-"""Which kernel computes a group, its schedules, and a plan: that kernel with its decisions.
+"""The plan of a grouped contraction: the kernel that computes a group, and its schedule.
 
-A group's kernel is that of a contraction template for any number of rows. Its schedules are those for the number that
-a group has where rows are distributed evenly.
+A contraction template supplies the group's kernel, for any number of rows. Its search space is the space for a group of
+typical size: the number of rows of every group if rows are distributed evenly.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from tilewright.kernels.templates.planned import PlannedTemplate
 from tilewright.search_space import SearchSpace
 
 MEMBERS: tuple[PlannedTemplate[Any, Any], ...] = (CPU_CONTRACTION, CPU_DOT)
-"""Templates that may compute a group, the first that does taken."""
+"""Templates that may compute a group; the first match is used."""
 
 
 @dataclass(frozen=True, eq=False)
 class GroupedPlan:
-    """``template`` computes a group by ``schedule``, found for :attr:`~.Grouped.typical` rows."""
+    """A plan: ``template`` computes a group with ``schedule``, tuned for :attr:`~.Grouped.typical` rows."""
 
     g: Grouped
     target: Target
@@ -34,13 +34,13 @@ class GroupedPlan:
 
     @cached_property
     def any_rows(self) -> Kernel:
-        """The kernel of a group of any number of rows."""
+        """The kernel of a group with any number of rows."""
         told = self.schedule.at({self.g.varying.name: self.g.typical})
         return self.template.kernel(_task(self.g.one, self.target), told)
 
     @cached_property
     def typical(self) -> Kernel:
-        """The kernel of a group of as many rows as each has where they are distributed evenly."""
+        """The kernel of a group of typical size."""
         return self.template.kernel(typical(self.g, self.target), self.schedule)
 
 
@@ -51,7 +51,7 @@ def member(g: Grouped, target: Target) -> PlannedTemplate[Any, Any] | None:
 
 
 def typical(g: Grouped, target: Target) -> Task:
-    """A group of as many rows as each has where they are distributed evenly."""
+    """The task of a group of typical size."""
     return _task(g.one.at({g.varying.name: g.typical}), target)
 
 
@@ -66,18 +66,18 @@ def _member(g: Grouped, target: Target) -> PlannedTemplate[Any, Any]:
 
 
 def space(g: Grouped, target: Target, template: str, version: int) -> SearchSpace:
-    """The schedules of a group's kernel."""
+    """The search space of a group's kernel."""
     found = _member(g, target).space(typical(g, target))
     return SearchSpace(template, version, found.knobs, found.constraints)
 
 
 def default(g: Grouped, target: Target, _: SearchSpace) -> Mapping[str, Value]:
-    """That of a group's kernel."""
+    """The knob values of the default schedule of a group's kernel."""
     return _member(g, target).default(typical(g, target)).values
 
 
 def plan(g: Grouped, target: Target, values: Mapping[str, Value]) -> GroupedPlan:
-    """The group's kernel with its decisions."""
+    """The plan of a schedule."""
     template = _member(g, target)
     schedule = template.space(typical(g, target)).schedule(values)
     return GroupedPlan(g, target, template, schedule)

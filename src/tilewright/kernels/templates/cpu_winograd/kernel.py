@@ -1,9 +1,9 @@
-"""Printing a convolution by minimal filtering: tiles transformed, multiplied point by point, and transformed back.
+"""Printing a convolution by minimal filtering: tiles are transformed, multiplied point by point, and transformed back.
 
-A task takes a range of tiles and a range of panels of output channels. Block by block of its tiles it transforms their
-inputs, all channels of them, multiplies them at every point with the weights of some panels (the register tile is
-that of contractions), and writes the outputs of those panels with what follows the sum. What lies between stays in
-the worker's own part of the workspace.
+A task takes a range of tiles and a range of panels of output channels. For each block of tiles it transforms the
+inputs of all channels. The register tile of contractions multiplies them at every point with the weights of some
+panels. The task then transforms the products back, applies the epilogue and stores the panels' outputs. Intermediate
+values stay in the worker's own workspace.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from tilewright.kernels.templates.cpu_winograd.transforms import Matrix
 BLOCKS = ("TB", "PB")
 SPLITS = ("TT", "TP")
 TILES, WEIGHTS_READ, PRODUCTS_MADE = "tiles", "weights", "products"
-"""Names, in nests, of what lies between the parts."""
+"""Names of the intermediate tensors in loop nests."""
 
 
 def kernel(p: WinogradPlan, values: Mapping[str, Value]) -> Kernel:
-    """The kernel of a schedule: inputs are transformed, multiplied at all points, and transformed back."""
+    """The kernel of a schedule: transforms inputs, multiplies them at all points, and transforms products back."""
     number = p.number(p.found.convolution.weight.tensor.name)
     return Kernel(
         text=Opaque(_nests(p, values), partial(_source, p)),
@@ -57,9 +57,9 @@ def _table_elements(c: Contraction, lanes: int) -> int:
 
 
 def _workspace(p: WinogradPlan) -> Workspace:
-    """Zeros, tables of columns, weights that are no constants; and transformed tiles and products of every worker.
+    """The workspace: zeros, tables of columns, weights that are not constant; each worker's tiles and products.
 
-    ``vs`` and ``ms``: elements from one point to the next, of tiles and of products.
+    ``vs`` and ``ms``: elements from one point to the next, of transformed tiles and of products.
     """
     worker: IntExpr = ["*", p.points, ["+", "vs", ["*", "PB", "ms"]]]
     shared = {"zero": p.pitch, "tables": _table_elements(p.c, p.lanes), "made": 0 if p.constant else p.weights}
@@ -74,7 +74,7 @@ def _workspace(p: WinogradPlan) -> Workspace:
 
 
 def _nests(p: WinogradPlan, values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
-    """Transforming the inputs, the products of all points, and transforming back with what follows."""
+    """The nests: input transform, products of all points, and output transform with the epilogue."""
     tiles = int(p.tiles)
     tb, pb = min(int(values["TB"]), tiles), min(int(values["PB"]), p.panels)
     columns = p.panels * p.width
@@ -169,7 +169,7 @@ TW_NOINLINE void weights(const T *g, long q, T *u) {
 
 
 def _weights(p: WinogradPlan) -> str:
-    """The function that transforms the weights of panel ``q``. Lanes beyond the last feature hold copies of it."""
+    """C function that transforms the weights of panel ``q``. Lanes beyond the last feature hold copies of the last."""
     found = p.found.convolution
     where = found.weight.position
     rows = ",".join(
@@ -218,7 +218,7 @@ $if tail:  }
 
 
 def _inputs(p: WinogradPlan) -> str:
-    """The function that transforms ``count`` tiles from tile ``first`` on, all their channels."""
+    """C function that transforms ``count`` tiles from tile ``first`` on, with all channels."""
     found = p.found.convolution
     where = found.image.position
     tail = p.channels % p.lanes
@@ -234,8 +234,10 @@ def _inputs(p: WinogradPlan) -> str:
 
 
 def _place(p: WinogradPlan, starts: bool) -> str:
-    """Declarations of ``n``, ``y``, ``z``: the item of tile ``first+t``, its first row and column of the output, or of
-    the image where it ``starts``."""
+    """Declarations of ``n``, ``y``, ``z``: item, first row and first column of tile ``first+t``.
+
+    ``starts``: the row and column are in the image, not in the output.
+    """
     _, rows, columns = p.found.tiles(p.outputs)
 
     def begin(along: Along) -> str:
@@ -250,7 +252,7 @@ def _place(p: WinogradPlan, starts: bool) -> str:
 
 
 def _input_tile(p: WinogradPlan, tail: int) -> list[str]:
-    """One vector of channels of a tile; ``tail`` of them where they are the last."""
+    """Statements that transform one vector of channels of a tile; ``tail``: its number of channels if it is partial."""
     n = p.transforms.points
     matrix = p.transforms.input
     lines: list[str] = []
@@ -267,7 +269,7 @@ def _input_tile(p: WinogradPlan, tail: int) -> list[str]:
 
 
 def _names(prefix: str, count: int, row: int | None = None, column: int | None = None) -> list[str]:
-    """Names of a row or a column of a tile's elements."""
+    """C names of a row or a column of a tile's elements."""
     return [f"{prefix}{row}_{k}" if column is None else f"{prefix}{k}_{column}" for k in range(count)]
 
 
@@ -286,7 +288,7 @@ $cases
 
 
 def _products(p: WinogradPlan, heights: list[int]) -> str:
-    """The function that multiplies ``count`` tiles with panels ``q0`` to ``q1`` at every point."""
+    """C function that multiplies ``count`` tiles with panels ``q0`` to ``q1`` at every point."""
     call = f"({p.channels}L,a,b,c,0,{p.lanes}L); break;"
     mapping = {
         "less": p.mr - 1, "most": p.mr, "points": p.points, "panel": p.channels * p.width, "pitch": p.pitch,
@@ -311,7 +313,7 @@ $body
 
 
 def _outputs(p: WinogradPlan, e: Epilogue) -> str:
-    """The function that transforms products back and writes what follows of them."""
+    """C function that transforms products back, applies the epilogue and stores the outputs."""
     found = p.found.convolution
     c = p.c
     tail = p.features % p.lanes
@@ -343,12 +345,12 @@ def _outputs(p: WinogradPlan, e: Epilogue) -> str:
 
 
 def _moves(p: WinogradPlan, r: Read) -> bool:
-    """Whether what is read differs between the outputs of a tile."""
+    """Whether a read of the epilogue differs between the outputs of a tile."""
     return any(r.where.of(along.axis) for along in (p.found.convolution.rows, p.found.convolution.columns))
 
 
 def _read(r: Read, at: str, tail: int) -> str:
-    """A vector of what the later stages read, ``at`` elements from where the tile's first output has it."""
+    """C text of a vector that the epilogue reads, ``at`` elements from the read of the tile's first output."""
     if r.n == 0:
         return f"tw::splat<V>({r.name}[{at}])"
     place = f"{r.name}+f+{at}"
@@ -356,11 +358,11 @@ def _read(r: Read, at: str, tail: int) -> str:
 
 
 def _store(p: WinogradPlan, e: Epilogue, i: int, j: int, tail: int) -> str:
-    """The later stages at one output of a tile, and its store; nothing where it lies beyond the edge."""
+    """Statement that applies the epilogue to one output of a tile and stores it, if it lies within the edges."""
     found = p.found.convolution
     guards = []
     for name, along, number in (("y", found.rows, i), ("z", found.columns, j)):
-        # Where calls choose the size, what is left for the last tile may be anything.
+        # With a symbolic size, the last tile may have any number of outputs.
         left = 1 if isinstance(along.size, Extent) else along.size % p.outputs
         if not divides(p.outputs, along.size) and number >= left:
             guards.append(f"{name}+{number}<{ctext(along.size)}")

@@ -1,4 +1,4 @@
-"""Which of the convolutions that minimal filtering computes the CPU does: float32, channels last, enough of them."""
+"""Matching convolutions that the CPU computes by minimal filtering: float32, channels last, with enough channels."""
 
 from __future__ import annotations
 
@@ -19,44 +19,44 @@ from tilewright.kernels.templates.cpu_winograd.rounding import MOST, rounding
 from tilewright.kernels.templates.cpu_winograd.transforms import POINTS, transforms
 
 FEWEST = 16
-"""Channels and features from which a product of tiles outweighs their transforms."""
+"""Fewest channels and features for which the products of tiles outweigh their transforms."""
 WORTH = 0.75
-"""Share of the direct sum's multiplications above which a variant has nothing to win: edges of tiles are padding."""
+"""Greatest share of the direct sum's multiplications for a variant. Padding in tiles at the edges adds to the share."""
 
 
 @dataclass(frozen=True, eq=False)
 class Winograd:
-    """A matched program, and the same as the direct template's contraction; ``None`` where it is none of those."""
+    """A matched convolution, and its form in the direct template; ``None`` if that template does not match it."""
 
     convolution: Convolution
     contraction: Contraction | None
 
     def tiles(self, outputs: int) -> tuple[int, int, int]:
-        """Items, and tiles along rows and columns, of ``outputs`` each way."""
+        """Numbers of items, and of tiles along rows and columns, for tiles of ``outputs`` x ``outputs``."""
         c = self.convolution
         return c.items, (c.rows.size + outputs - 1) // outputs, (c.columns.size + outputs - 1) // outputs
 
     def count(self, outputs: int) -> int:
-        """Tiles in all."""
+        """Total number of tiles."""
         items, rows, columns = self.tiles(outputs)
         return items * rows * columns
 
     def share(self, outputs: int) -> float:
-        """Multiplications, as a share of the direct sum's."""
+        """Number of multiplications, as a share of the direct sum's."""
         c = self.convolution
         direct = c.items * c.rows.size * c.columns.size * len(transforms(outputs).filter[0]) ** 2
         return self.count(outputs) * transforms(outputs).points ** 2 / direct
 
     @property
     def variants(self) -> tuple[int, ...]:
-        """Outputs of a tile along an axis that are worth it, and whose rounding is within bounds."""
+        """Legal numbers of outputs of a tile along an axis: few enough multiplications, small rounding errors."""
         channels = self.convolution.channels
         return tuple(m for m in POINTS if self.share(m) <= WORTH and rounding(m, channels) <= MOST)
 
 
 @lru_cache(maxsize=256)
 def match(program: Program) -> Winograd | None:
-    """The convolution that a program is, or ``None`` where it is none of the family."""
+    """The convolution form of a program; ``None`` if the program is not in the family."""
     c = match_contraction(program)
     found = None if c is None else recognise(c)
     if found is not None:
@@ -67,7 +67,7 @@ def match(program: Program) -> Winograd | None:
 
 @lru_cache(maxsize=256)
 def refuses(w: Winograd) -> str:
-    """What keeps it from being computed by this template; empty where nothing does."""
+    """Why this template cannot compute a convolution; empty if it can."""
     found, c = w.convolution, w.contraction
     program = found.form.program
     types = {found.form.acc, found.image.tensor.dtype, found.weight.tensor.dtype, program.output.dtype}
@@ -85,7 +85,7 @@ def refuses(w: Winograd) -> str:
 
 
 def takes_ranges(w: Winograd) -> bool:
-    """Whether calls may choose the sizes, those of images and of their number, as the direct template takes them."""
+    """Whether the template supports the symbolic sizes: sizes of images and batch that the direct template supports."""
     c, found = w.contraction, w.convolution
     plain = not any(isinstance(n, Extent) for n in (found.channels, found.features))
     return c is not None and plain and takes_direct(c)

@@ -1,4 +1,4 @@
-"""Sizes that follow from a convolution and a schedule."""
+"""The plan of a convolution by minimal filtering: sizes that follow from the convolution and a schedule."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from tilewright.kernels.templates.decisions import decided
 from tilewright.kernels.templates.tiles import ceildiv
 
 APART = 16
-"""Elements, a line of the cache, by which neighbouring points and tiles are moved apart: strides that are powers of two
-would put all of them in one set."""
+"""Padding in elements, one cache line, between adjacent points and tiles. Strides of powers of two would map all points
+and tiles to one set of the cache."""
 
 
 @dataclass(frozen=True, eq=False)
 class WinogradPlan:
-    """Everything that the printed source depends on.
+    """The plan of a schedule: everything that the printed source depends on.
 
-    Tiles of inputs, transformed, lie as [point][tile][channel]; transformed weights as [panel][point][channel][width];
-    products as [panel][point][tile][width], ``panel`` being ``width`` output channels.
+    Layouts: transformed inputs are [point][tile][channel], transformed weights [panel][point][channel][width], and
+    products [panel][point][tile][width]. A panel is ``width`` output channels.
     """
 
     found: Winograd
     outputs: int
-    mr: int  # tiles of a register tile
-    nv: int  # vectors of a register tile
+    mr: int  # MR: tiles of a register tile
+    nv: int  # NV: vectors of output channels of a register tile
     unroll: int
     prefetch: int
     target: Target
@@ -48,7 +48,7 @@ class WinogradPlan:
 
     @cached_property
     def points(self) -> int:
-        """Points of a tile, in two dimensions."""
+        """Number of points of a tile, in two dimensions."""
         return self.transforms.points**2
 
     @property
@@ -95,14 +95,14 @@ class WinogradPlan:
 
     @cached_property
     def product(self) -> ContractionTiling:
-        """The product of one point's tiles and one panel, for the register tile."""
+        """The plan of the product of one point's tiles and one panel, for the register tile."""
         c = _product(max(2, self.mr), self.pitch, self.channels, self.width)
         return ContractionTiling(
             c, self.target, self.mr, 1, 1, self.nv, self.unroll, "direct", "prepack", "ji", self.prefetch, False, False,
         )  # fmt: skip
 
     def number(self, tensor: str) -> int:
-        """The place of an input among the arguments."""
+        """Index of an input among the arguments."""
         return [t.name for t in self.c.program.inputs].index(tensor)
 
 
@@ -117,7 +117,7 @@ def _product(rows: int, pitch: int, channels: int, width: int) -> Contraction:
 
 
 def plan(w: Winograd, target: Target, values: Mapping[str, Value]) -> WinogradPlan:
-    """The decisions of a schedule."""
+    """The plan of a schedule."""
     return decided(WinogradPlan, values, found=w, target=target)
 
 

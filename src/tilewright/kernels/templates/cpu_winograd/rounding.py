@@ -1,11 +1,13 @@
-"""How far roundings of a kernel carry, as a multiple of what the direct sum of as many products is granted.
+"""The tolerance of a Winograd kernel, as a multiple of the tolerance of the direct sum.
 
-The analysis is that of :mod:`tilewright.verifying.tolerance`, roundings independent of sign. A sum of K products in
-float32 is granted ``2 u sqrt(K) (|sum| + 5 S)``, S the root of the sum of the products' squares. Here C = K / 9 of them
-are summed at each point of a tile, one after the other, and what their roundings come to in an output is
-:func:`~.transforms.growth` times what they come to in the direct sum of 9 C. Weights are transformed in float64 and
-rounded once; what an element of an input tile, a sum and an output go through in their two passes adds the roundings of
-:data:`PASSES` sums of the same size, which do not grow with C: beside the sums' own they are as 1 to the root of C.
+The analysis follows :mod:`tilewright.verifying.tolerance`: roundings are independent of sign. The tolerance of a sum of
+K products in float32 is ``2 u sqrt(K) (|sum| + 5 S)``, where S is the root of the sum of the products' squares. A
+Winograd kernel sums C = K / 9 products at each point of a tile, one after another. The roundings of these sums reach an
+output :func:`~.transforms.growth` times as large as the roundings of the direct sum of 9 C products.
+
+Weights are transformed in float64 and rounded once. The input and output transforms add the roundings of
+:data:`PASSES` sums of the same size. Their ratio to the roundings of the sums is 1 to the root of C, since they do not
+grow with C.
 """
 
 from __future__ import annotations
@@ -16,16 +18,16 @@ from functools import lru_cache
 from tilewright.kernels.templates.cpu_winograd.transforms import growth, transforms
 
 PASSES = 4
-"""One pass over rows and one over columns, of the input and of the output."""
+"""Passes of the transforms: one over rows and one over columns, of the input and of the output."""
 LEAST = 1.25
-"""Smallest multiple, above 1 in any case: whole numbers are not summed exactly wherever the direct sum does."""
+"""Least multiple. It exceeds 1, because sums of whole numbers that are exact in the direct sum may be rounded here."""
 SEQUENCE = 0.5
-"""Share of a sum's grant that one summed term by term needs, as these are: the grant is for terms in any order."""
+"""Share of a sum's tolerance that suffices for a sum term by term: the tolerance covers sums in any order."""
 MOST = 4.0
-"""Largest multiple that a kernel may ask for: the usual points of F(4, 3) would need more."""
+"""Greatest multiple for which a kernel is accepted: the usual points of F(4, 3) would need more."""
 
 
 @lru_cache(maxsize=256)
 def rounding(outputs: int, channels: int) -> float:
-    """The multiple for F(outputs x outputs, 3 x 3) over so many channels; never below :data:`LEAST`."""
+    """The multiple of the tolerance for F(outputs x outputs, 3 x 3) over ``channels`` channels."""
     return max(LEAST, SEQUENCE * growth(transforms(outputs)) * (1 + PASSES / math.sqrt(channels)))

@@ -1,10 +1,12 @@
-"""The schedules of a convolution by minimal filtering.
+"""The search space of a convolution by minimal filtering.
 
-Knobs of the binary: ``outputs`` of a tile along each axis; ``MR`` tiles by ``NV`` vectors of output channels are the
-register tile, ``unroll`` steps over channels are printed out, ``prefetch`` is how many steps ahead weights are fetched.
-Knobs passed at each call: ``TB`` tiles and ``PB`` panels are a block, whose transformed inputs and products stay close;
-``TT`` and ``TP`` say into how many tasks tiles and panels are divided for the threads. Every task transforms its own
-tiles, so tasks over panels do so again: little, next to the products of many channels.
+Knobs of the binary: ``outputs`` is the number of a tile's outputs along each axis. ``MR`` tiles by ``NV`` vectors of
+output channels are the register tile. ``unroll`` is the number of unrolled steps over channels. ``prefetch`` is the
+distance in steps at which weights are prefetched.
+
+Knobs passed at each call: ``TB`` tiles and ``PB`` panels form a block, whose transformed inputs and products stay in
+cache. ``TT`` and ``TP`` are the numbers of tasks into which tiles and panels are divided for the threads. Every task
+transforms its own tiles, so tasks over panels repeat transforms, which cost little next to the products.
 """
 
 from __future__ import annotations
@@ -33,20 +35,20 @@ from tilewright.search_space import Choice, SearchSpace, rule
 
 SPLITS = ("TT", "TP")
 SLACK = 1.05
-"""By how much a register tile may take longer than the best one."""
+"""Greatest ratio of a register tile's cycles to the best register tile's cycles."""
 TALLEST = 14
-"""Tiles of a register tile: each smaller number of them is code of its own, for what is left of a block."""
+"""Greatest number of tiles in a register tile: each smaller number needs its own code, for the rest of a block."""
 WASTE = 1.15
-"""How many times the output's channels its panels may have."""
+"""Greatest ratio of the channels of all panels to the output's channels."""
 CACHED = 4
-"""Sizes of the second-level cache that a block may have."""
+"""Greatest size of a block, as a multiple of the second-level cache."""
 BLOCKS = (2, 4, 6, 8, 12, 16, 18, 24, 32, 48, 64, 96, 128, 192, 256)
-"""Values of TB and PB, beside the whole."""
+"""Values of TB and PB, beside the whole extent."""
 
 
 @lru_cache(maxsize=256)
 def tiles(features: int, tiles: int, lanes: int, registers: int) -> dict[tuple[int, int], float]:
-    """Register tiles (MR, NV) worth trying, each with the cycles it needs per channel over all panels."""
+    """Register tiles (MR, NV) of the space, each with its estimated cycles per channel over all panels."""
     found: dict[tuple[int, int], float] = {}
     on = core(registers)
     vectors = ceildiv(features, lanes)
@@ -58,7 +60,7 @@ def tiles(features: int, tiles: int, lanes: int, registers: int) -> dict[tuple[i
 
 
 def space(w: Winograd, target: Target, template: str, version: int) -> SearchSpace:
-    """Every legal schedule of a convolution on a target."""
+    """The search space of a convolution on a target."""
     c = w.convolution
     lanes = target.vector_bytes // 4
     pitch = channel_pitch(c.channels)
@@ -114,7 +116,8 @@ def space(w: Winograd, target: Target, template: str, version: int) -> SearchSpa
 
 
 def shared_axes(w: Winograd, target: Target, outputs: int, vectors: int) -> tuple[Axis, Axis]:
-    """What threads share: tiles, each part of which reads all weights, and panels, which transform all tiles."""
+    """The axes that threads share: tiles, of which each part reads all weights; panels, of which each part transforms
+    all tiles."""
     c, lanes, count = w.convolution, target.vector_bytes // 4, w.count(outputs)
     panels = Blocks(ceildiv(ceildiv(c.features, lanes), vectors) * vectors, vectors)
     in_t = useful(target.threads, 1, count, max(1, count // 2))
@@ -127,15 +130,15 @@ def shared_axes(w: Winograd, target: Target, outputs: int, vectors: int) -> tupl
 # --------------------------------------------------------------------------- the untuned schedule
 
 NEAR, FAR = 32.0, 8.0
-"""Bytes a cycle that are read from the second-level cache, and from beyond it."""
+"""Bytes read in a cycle from the second-level cache, and from beyond it."""
 STORED = 4.0
-"""Cycles for each vector of a register tile until its sums are stored."""
+"""Cycles to store the sums of each vector of a register tile."""
 KEPT = 0.8
-"""Share of a cache in which operands stay."""
+"""Share of a cache that operands may fill and stay in it."""
 
 
 def default(w: Winograd, target: Target, within: SearchSpace) -> dict[str, Value]:
-    """A member of the space that is taken untuned: the one of the fewest estimated cycles."""
+    """The knob values of the default schedule: the member of the space with the fewest estimated cycles."""
     c, lanes = w.convolution, target.vector_bytes // 4
     found: list[tuple[float, dict[str, Value]]] = []
     for m in w.variants:
@@ -167,13 +170,13 @@ def default(w: Winograd, target: Target, within: SearchSpace) -> dict[str, Value
 
 
 def _cycles(w: Winograd, target: Target, outputs: int, rows: int, vectors: int, TB: int, PB: int) -> float:
-    """Roughly, on one core: the products of all register tiles, and their operands read from where they lie."""
+    """Estimated cycles on one core: the products of all register tiles, and reads of their operands."""
     c, width = w.convolution, vectors * target.vector_bytes // 4
     on, points = core(target.registers), transforms(outputs).points ** 2
     panels = ceildiv(c.features, width)
     weights = 4 * points * c.channels * panels * width
     total, room = 0.0, KEPT * target.l2_bytes
-    # The weights of a point and a panel are read by every register tile: from the first-level cache if they fit it.
+    # Every register tile reads the weights of a point and a panel, from the first-level cache if they fit.
     fetched = 4 * width / NEAR if 4 * c.channels * width > KEPT * target.l1_bytes else 0.0
 
     def step(rows: int) -> float:

@@ -1,4 +1,4 @@
-"""C text of multiplying vectors by a matrix of minimal filtering, opposite points together."""
+"""C text that multiplies a Winograd matrix with vectors; opposite points share their sums."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _sum(terms: Sequence[tuple[Fraction, str]]) -> str:
 
 
 def _pairs(count: int) -> list[tuple[int, int]]:
-    """Numbers of opposite points."""
+    """Pairs of indices of opposite points."""
     return [(i, i + 1) for i in range(1, count - 1, 2)]
 
 
@@ -38,7 +38,8 @@ def by_rows(matrix: Matrix, given: Sequence[str], made: Sequence[str]) -> list[s
 
 
 def by_columns(matrix: Matrix, given: Sequence[str], made: Sequence[str]) -> list[str]:
-    """The same where columns of opposite points do: their sums and differences are multiplied."""
+    """Statements that declare ``made`` as the matrix times ``given``; columns of opposite points multiply sums and
+    differences of ``given``."""
     count = len(given)
     lines: list[str] = []
     inside: list[tuple[int, int, str, str]] = []

@@ -2,10 +2,12 @@
 
 ``m`` outputs of a filter of three taps are ``At ((G g) * (Bt d))`` for ``m + 2`` inputs ``d``: in two dimensions each
 matrix is applied from both sides, and (m + 2)^2 products do the work of 9 m^2. (Winograd, Arithmetic Complexity of
-Computations, 1980; Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2016.) The points decide how
-far roundings grow (Barabasz, Anderson, Soodhalter and Gregg, Error Analysis and Improving the Accuracy of Winograd
-Convolution for Deep Neural Networks, 2020): those of F(4, 3) minimise :func:`growth` among pairs of sixteenths. With
-the usual 0, 1, -1, 2, -2 it is more than four times as large. All entries of ``At`` and ``Bt`` are exact in float32.
+Computations, 1980; Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2016.)
+
+The points decide how rounding errors grow (Barabasz, Anderson, Soodhalter and Gregg, Error Analysis and Improving the
+Accuracy of Winograd Convolution for Deep Neural Networks, 2020). The points of F(4, 3) here minimise :func:`growth`
+among pairs of sixteenths. The usual points 0, 1, -1, 2, -2 have more than four times this growth. All entries of ``At``
+and ``Bt`` are exact in float32.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from tilewright.kernels.families.winograd import TAPS
 Matrix = tuple[tuple[Fraction, ...], ...]
 
 POINTS = {2: (Fraction(1),), 4: (Fraction(11, 16), Fraction(23, 16))}
-"""By the number of outputs: points that are taken with both signs. Beside them stand 0 and infinity."""
+"""Interpolation points by the number of outputs. Each point is used with both signs, in addition to 0 and infinity."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Transforms:
 
     @property
     def points(self) -> int:
-        """Inputs of a tile along one axis, and products."""
+        """Number of a tile's inputs along one axis, and of its products."""
         return len(self.input)
 
 
@@ -68,11 +70,11 @@ def _polynomial(roots: Sequence[Fraction]) -> list[Fraction]:
 
 
 def growth(t: Transforms) -> float:
-    """How many times further than in the direct sum roundings of the products' sums carry, for the worst output.
+    """Rounding error from the sums of products, as a multiple of the direct sum's error, for the worst output.
 
-    Of random data the sums at point i have the size b_i g_i of the norms of rows of ``input`` and ``filter``, and
-    roundings in proportion; output p adds them up with the weights a_pi. The direct sum has nine terms of size 1
-    for each product: sum over i of (a_pi b_i g_i)^2, over nine, is the ratio of the two in two dimensions.
+    For random data, the sums at point i have the size b_i g_i, where b_i and g_i are norms of rows of ``input`` and
+    ``filter``. Their roundings are in proportion, and output p adds them with the weights a_pi. The direct sum has nine
+    terms of size 1 for each product. In two dimensions the multiple is the sum over i of (a_pi b_i g_i)^2, over nine.
     """
     sizes = [_square(b) * _square(g) for b, g in zip(t.input, t.filter, strict=True)]
     return float(max(sum(a * a * s for a, s in zip(row, sizes, strict=True)) for row in t.output)) / TAPS**2
