@@ -47,8 +47,8 @@ class Template(Protocol):
     def static(self, task: Task, schedule: Schedule) -> Mapping[str, float]:
         """Static features beside the nests, known before compiling: resources, occupancy, prefetch distances. Cheap.
 
-        All templates of a kind of target give the same names: ``CpuStatic`` in ``kernels/kernel`` or
-        ``kernels/cuda/static.py``. Whatever a knob changes in the source shows in these features or in the nests.
+        All templates of a kind of target give the same names: ``kernels/kernel/__init__.py`` lists them for CPUs, and
+        ``kernels/templates/cuda/static.py`` for GPUs. A knob's effect on the source shows in a feature or in a nest.
         Raises ``IllegalSchedule`` for a schedule that is not in the space.
         """
         ...

@@ -66,7 +66,8 @@ class PlannedTemplate(KernelTemplate, Generic[F, P]):
     - ``last``: whether another matching template is estimated to have a faster default schedule.
     - ``ranges``: whether the template accepts the symbolic sizes of a matched program. Without ``any_sizes`` only a
       program with one symbolic size, the length of leading axes, is matched at all.
-    - ``sized``: combines a program with symbolic sizes and its matched form at the sizes that a schedule was tuned for.
+    - ``sized``: combines the matched form of a program with symbolic sizes and the matched form at the sizes that a
+      schedule was tuned for.
     - ``usable``: whether the search space on a target holds any schedule.
     - ``exact``: whether the kernel keeps the program's order of summation. If not, tasks whose precision is
       :data:`~tilewright.core.EXACT` are refused.

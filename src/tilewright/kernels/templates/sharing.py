@@ -33,7 +33,8 @@ ENOUGH = 0.75
 SMALL_OUTPUT = 1 << 20
 """Greatest number of output elements for split-K: each split of K keeps partial sums of the whole output."""
 MORE = 1.5
-"""Factor of traffic: a division is left out if another one, balanced at least as well, has this many times less."""
+"""Ratio of traffic. A division is left out if it moves more than this multiple of the elements of another division that
+is balanced at least as well."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def useful(threads: int, outer: int, tiles: int, most: int) -> tuple[int, ...]:
     """Numbers of parts, up to ``most``, that may divide an axis of ``tiles`` tiles evenly; ``outer``: outer positions.
 
     A number of parts qualifies if it divides the tiles, divides one to :data:`TASKS` times the threads, or balances
-    the threads on its own. Each number makes the largest part smaller than the number before it.
+    the threads on its own. No smaller number of parts makes the largest part as small.
     """
 
     def even(p: int) -> bool:

@@ -1,4 +1,4 @@
-"""Checks for finite operands, which let a kernel skip steps of zeros, and tests for NaN in ``max`` and ``min``.
+"""Checks that operands are finite, so that a kernel may skip steps of zeros, or the NaN tests of ``max`` and ``min``.
 
 The larger of two values takes one instruction, and three if NaN must win. Sums, differences and products of two
 finite values are never NaN, so a ``max`` or ``min`` over finite operands needs no test for NaN.

@@ -69,7 +69,7 @@ class ContractionTiling:
     c: Contraction
     target: Target
     inner: int  # MR: rows of a register tile along the innermost loop over M
-    lines: int  # MH: trips in a register tile of the loop around that one
+    lines: int  # MH: trips of the next outer loop over M in a register tile
     images: int  # batch items computed at a time; 1 where the batch is no axis of its own
     vectors: int  # NV: vectors of columns of a register tile
     unroll: int
@@ -329,7 +329,7 @@ class ContractionTiling:
 
     @property
     def clips(self) -> bool:
-        """Whether the window can be clipped: tiles have few enough row ranges, and a tile's lines share all bounds."""
+        """Whether the window can be clipped: tiles have few enough row ranges, and trips are bounded by whole tiles."""
         if self.clip is None or (self.clip.axis is not None and self.table is None):
             return False
         return self.lines == 1 or not any(b.of(a) for _, b in self.clip.ranges for a in self.m_walks[-2].group.axes)

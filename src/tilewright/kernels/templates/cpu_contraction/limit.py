@@ -1,7 +1,7 @@
 """Valid lengths along K: from a step of K on, B is zero, so tiles stop there. The step is read for each outer position.
 
-A skipped step would add zero times an element of A, which is NaN where the element is not finite. The tile's sums then
-start from the sums of the skipped steps.
+A skipped step would add zero times an element of A, which is NaN where the element is not finite. A tile with an
+element that is not finite adds the sums of its skipped steps.
 """
 
 from __future__ import annotations

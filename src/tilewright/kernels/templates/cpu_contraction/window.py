@@ -3,7 +3,7 @@
 A padded copy (``Image``) holds every position that the window touches, so that no guard is left. Skipping (``Clip``)
 bounds the loops over window axes. A guard that does not depend on the row within a register tile gives a range of
 trips. A guard that depends on the row gives each trip a range of the tile's rows, from a few distinct ranges. A
-skipped step would have added zero times the opposite side.
+skipped step would have added zero times an element of B.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MOST_ENTRIES = 1 << 14
 
 @dataclass(frozen=True)
 class Image:
-    """A padded copy of a window's tensor: ``shape`` elements from index ``low`` on along each axis, edges filled."""
+    """A copy of a window's tensor, padded past its edges: ``shape`` elements from index ``low`` on along each axis."""
 
     window: Window
     low: tuple[int, ...]

@@ -6,7 +6,7 @@ Knobs of the binary:
 - ``unroll``: unrolled units of k.
 - ``pack_a``: whether rows of A are packed before use.
 - ``pack_b``: when B is packed. ``once``: before all calls, as a constant; ``whole``: at the start of each call;
-  ``blocks``: each task packs its next block; ``none``: never. Columns of ``none`` are contiguous, and their units are
+  ``blocks``: each task packs its next block; ``none``: never. With ``none``, columns are contiguous, and units are
   interleaved as they are read.
 - ``half_b``: whether packed elements of B stay in 16 bits, to be widened as they are read.
 - ``order``: the outer loop over register tiles (``ji``: columns).
@@ -69,7 +69,7 @@ ROW = 4096
 FEW = 64
 """Greatest number of rows for which B may be read in place: each block of rows interleaves the units of B again."""
 STRIP = 9
-"""Fewest vectors of columns in the default register tile of a single row, for B read in place."""
+"""Fewest vectors of columns in the default register tile of a single row with B in place: other numbers were slower."""
 SMALL = 16
 """Greatest number of rows for which reads of B bound the time."""
 
@@ -255,7 +255,8 @@ def _default_pack(options: tuple[str, ...], m: int, kind: Kind) -> str:
 
 
 def _default_threads(c: Contraction, threads: int, within: SearchSpace) -> dict[str, Value]:
-    """The default division: the fewest tasks that fill the threads, dividing columns first so that none share B."""
+    """The default division: the fewest tasks that fill the threads. It divides columns first, so that tasks share no
+    part of B."""
     best = min(legal_divisions(within), key=lambda t: (c.batch.size * prod(t) < threads, t[2], prod(t), t[0]))
     return dict(zip(SPLITS, best, strict=True))
 

@@ -169,7 +169,7 @@ TW_NOINLINE void weights(const T *g, long q, T *u) {
 
 
 def _weights(p: WinogradPlan) -> str:
-    """C function that transforms the weights of panel ``q``. Lanes beyond the last feature hold copies of the last."""
+    """C function that transforms the weights of panel ``q``. Lanes beyond the last feature repeat that feature."""
     found = p.found.convolution
     where = found.weight.position
     rows = ",".join(

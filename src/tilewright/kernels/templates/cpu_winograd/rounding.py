@@ -29,5 +29,5 @@ MOST = 4.0
 
 @lru_cache(maxsize=256)
 def rounding(outputs: int, channels: int) -> float:
-    """The multiple of the tolerance for F(outputs x outputs, 3 x 3) over ``channels`` channels."""
+    """The multiple, at least :data:`LEAST`, for F(outputs x outputs, 3 x 3) over ``channels`` channels."""
     return max(LEAST, SEQUENCE * growth(transforms(outputs)) * (1 + PASSES / math.sqrt(channels)))
