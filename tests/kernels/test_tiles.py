@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tilewright.kernels.templates.tiles import Blocks, ChosenBlocks, ceildiv
+from tilewright.kernels.templates.tiles import Blocks, SymbolicBlocks, ceildiv
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 7, 13])
@@ -18,4 +18,4 @@ def test_chosen_blocks_have_every_size_of_every_extent_and_no_other(size: int) -
             for n in range(least, extent + 1):
                 even = Blocks(n, ceildiv(n, ceildiv(n, size)))
                 heights |= {height for _, height in even.spans}
-            assert ChosenBlocks(extent, size, least).sizes == tuple(sorted(heights, reverse=True))
+            assert SymbolicBlocks(extent, size, least).sizes == tuple(sorted(heights, reverse=True))

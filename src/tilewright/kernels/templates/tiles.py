@@ -98,7 +98,7 @@ class Blocks:
 
 
 @dataclass(frozen=True)
-class ChosenBlocks(Blocks):
+class SymbolicBlocks(Blocks):
     """Blocks of at most ``size`` elements of a symbolic extent from ``least`` to ``extent``; sizes differ by at most 1.
 
     The kernel's context holds the number of blocks (``blocks``), the size of the first blocks (``height``), and the

@@ -17,7 +17,7 @@ from tilewright.kernels.templates.cpu_contraction.kinds import BF16, PLAIN, UNIT
 from tilewright.kernels.templates.cpu_contraction.match import Contraction, constant
 from tilewright.kernels.templates.cpu_contraction.window import Clip, Cuts, Image, Table
 from tilewright.kernels.templates.decisions import decided
-from tilewright.kernels.templates.tiles import Blocks, ChosenBlocks, ceildiv
+from tilewright.kernels.templates.tiles import Blocks, SymbolicBlocks, ceildiv
 
 LINE = 64
 """Bytes of a cache line."""
@@ -268,13 +268,13 @@ class ContractionTiling:
         """Blocks of rows along the innermost loop over M."""
         extent = self.m_walks[-1].size
         if isinstance(extent, Extent):
-            return ChosenBlocks(int(extent), self.inner, least(extent))
+            return SymbolicBlocks(int(extent), self.inner, least(extent))
         return Blocks(extent, self.inner)
 
     @property
     def open_rows(self) -> bool:
         """Whether the innermost loop over M has a symbolic number of rows."""
-        return isinstance(self.row_blocks, ChosenBlocks)
+        return isinstance(self.row_blocks, SymbolicBlocks)
 
     @property
     def row_lines(self) -> int:
@@ -339,7 +339,7 @@ class ContractionTiling:
         """Blocks of columns, counted in vectors."""
         if (extent := self.c.n.varying) is not None:
             least_, most = (ceildiv(int(n), self.lanes) for n in (least(extent), extent))
-            return ChosenBlocks(most, self.vectors, least_, "n")
+            return SymbolicBlocks(most, self.vectors, least_, "n")
         return Blocks(ceildiv(self.c.n.size, self.lanes), self.vectors)
 
     @property

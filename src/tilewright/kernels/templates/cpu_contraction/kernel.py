@@ -21,7 +21,7 @@ from tilewright.kernels.templates.cpu_contraction.steps import Steps
 from tilewright.kernels.templates.cpu_contraction.store import Epilogue
 from tilewright.kernels.templates.cpu_contraction.text import sizes
 from tilewright.kernels.templates.sharing import SPLITS
-from tilewright.kernels.templates.tiles import ChosenBlocks, ceildiv
+from tilewright.kernels.templates.tiles import SymbolicBlocks, ceildiv
 
 BLOCKS = ("KC", "MC", "NC")
 PAGE = 4096
@@ -296,7 +296,7 @@ def _chosen(p: ContractionTiling) -> str:
     """Statements that fill in the blocks of symbolic extents."""
     columns = f"tw::ceildiv({p.c.n.size_text},{p.lanes}L)"
     extents = ((p.row_blocks, ctext(p.m_walks[-1].size)), (p.column_blocks, columns))
-    return " ".join(b.set(text) for b, text in extents if isinstance(b, ChosenBlocks))
+    return " ".join(b.set(text) for b, text in extents if isinstance(b, SymbolicBlocks))
 
 
 def _units(p: ContractionTiling, steps: str) -> str:

@@ -23,7 +23,7 @@ from tilewright.kernels.families.recurrence import Pass, Recurrent
 from tilewright.kernels.kernel import Array, CpuStatic, Kernel, Opaque, Workspace, entry
 from tilewright.kernels.loopnest import Access, Layout, Loop, LoopNest, Staged, reads
 from tilewright.kernels.templates.cpu_recurrent.space import ALIGN, RecurrentPlan
-from tilewright.kernels.templates.tiles import ChosenBlocks
+from tilewright.kernels.templates.tiles import SymbolicBlocks
 
 WEIGHTS, VALUES = "weights", "values"
 """Names, in nests, of the packed weights and of what a pass multiplies."""
@@ -131,9 +131,9 @@ def _head(p: RecurrentPlan, kernel: Kernel, symbol: str) -> str:
     return substitute(HEAD, {**mapping, "arrays": arrays, "sizes": sizes})
 
 
-def _open_rows(p: RecurrentPlan) -> ChosenBlocks | None:
+def _open_rows(p: RecurrentPlan) -> SymbolicBlocks | None:
     """The blocks of rows whose number each call chooses."""
-    return p.row_blocks if isinstance(p.row_blocks, ChosenBlocks) else None
+    return p.row_blocks if isinstance(p.row_blocks, SymbolicBlocks) else None
 
 
 def _tensors(p: RecurrentPlan, exprs: Sequence[Expr]) -> list[str]:

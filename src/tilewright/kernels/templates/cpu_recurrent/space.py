@@ -18,7 +18,7 @@ from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.families.recurrence import Pass, Recurrent
 from tilewright.kernels.templates.cpu_contraction.space import core, step_cycles
 from tilewright.kernels.templates.decisions import decided
-from tilewright.kernels.templates.tiles import Blocks, ChosenBlocks, balanced, ceildiv
+from tilewright.kernels.templates.tiles import Blocks, SymbolicBlocks, balanced, ceildiv
 from tilewright.search_space import Choice, SearchSpace, rule
 
 VECTORS, TALLEST, UNROLLS = (1, 2, 3, 4, 6, 8), 12, (1, 2, 4)
@@ -65,7 +65,9 @@ class RecurrentPlan:
     @property
     def row_blocks(self) -> Blocks:
         rows = self.r.sizes[2]
-        return ChosenBlocks(int(rows), self.rows, least(rows)) if isinstance(rows, Extent) else Blocks(rows, self.rows)
+        return (
+            SymbolicBlocks(int(rows), self.rows, least(rows)) if isinstance(rows, Extent) else Blocks(rows, self.rows)
+        )
 
     def panel(self, p: Pass) -> int:
         """Packed weights of a register tile's features, in elements."""
