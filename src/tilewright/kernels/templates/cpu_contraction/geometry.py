@@ -272,7 +272,7 @@ class ContractionTiling:
         return Blocks(extent, self.inner)
 
     @property
-    def open_rows(self) -> bool:
+    def symbolic_rows(self) -> bool:
         """Whether the innermost loop over M has a symbolic number of rows."""
         return isinstance(self.row_blocks, SymbolicBlocks)
 
@@ -292,24 +292,24 @@ class ContractionTiling:
         return bool(self.c.program.sizes)
 
     @property
-    def told(self) -> bool:
+    def takes_sizes(self) -> bool:
         """Whether register tiles receive the symbolic sizes: needed unless only a leading length is symbolic."""
         return self.varying and not self.c.program.leading
 
     @property
-    def deep(self) -> bool:
+    def symbolic_k(self) -> bool:
         """Whether K is symbolic. Tasks then do not divide K; operands are read in place along a single loop only."""
         return isinstance(self.c.k.size, Extent)
 
     @property
     def at_once(self) -> bool:
         """Whether all of K is one block, because K is symbolic and unfinished sums cannot live in the output."""
-        return self.deep and not self.c.in_place
+        return self.symbolic_k and not self.c.in_place
 
     @property
     def row_count_text(self) -> str:
         """C text of :attr:`row_count`."""
-        if not self.open_rows:
+        if not self.symbolic_rows:
             return ctext(self.row_count)
         return "x->blocks" if self.row_lines == 1 else f"({ctext(self.row_lines)}*x->blocks)"
 
@@ -323,7 +323,7 @@ class ContractionTiling:
         """The row range of a tile at each trip of the clipped loop; ``None`` without ranges, or with too many."""
         if self.clip is None or self.clip.axis is None:
             return None
-        if self.open_rows:
+        if self.symbolic_rows:
             return window.cuts(self.c, self.clip, self.inner)
         return window.table(self.c, self.clip, self.row_blocks.spans)
 
@@ -446,20 +446,22 @@ def plan(c: Contraction, target: Target, values: Mapping[str, Value]) -> Contrac
         ContractionTiling, values, c=(c.narrow or c) if values.get("narrow") else c, target=target,
         inner=values["MR"], lines=values["MH"], vectors=values["NV"],
     )  # fmt: skip
-    return _chosen(tiling) if tiling.varying else tiling
+    return _for_all_sizes(tiling) if tiling.varying else tiling
 
 
-def _chosen(tiling: ContractionTiling) -> ContractionTiling:
+def _for_all_sizes(tiling: ContractionTiling) -> ContractionTiling:
     """The plan for all symbolic sizes, from the plan of the sizes that the schedule was tuned for."""
-    c, deep = tiling.c, tiling.deep
-    whole = replace(tiling, images=batch_items(c), split_k=tiling.split_k and not deep)
+    c, symbolic_k = tiling.c, tiling.symbolic_k
+    whole = replace(tiling, images=batch_items(c), split_k=tiling.split_k and not symbolic_k)
     clipped = _clipped(whole) if whole.a in ("clip", "copy") else None
     if clipped is not None:
         return clipped
     if whole.a == "prepack":
         kept = constant(c, "a") is not None and not c.m.varying
     else:
-        kept = whole.a == "direct" and direct_a(c) and _steps_known(whole) and not (deep and len(whole.k_walks) > 1)
+        kept = (
+            whole.a == "direct" and direct_a(c) and _steps_known(whole) and not (symbolic_k and len(whole.k_walks) > 1)
+        )
     if kept and c.m.varying and len(whole.m_walks) > 1:
         kept = least(whole.m_walks[-1].size) * whole.vectors >= ENOUGH_SUMS
     if not kept:
@@ -468,7 +470,7 @@ def _chosen(tiling: ContractionTiling) -> ContractionTiling:
         kept = direct_b(c) and not (whole.pack_a and len(whole.k_walks) > 1)
     else:
         kept = constant(c, "b") is not None
-    if not kept or (deep and len(whole.k_walks) > 1):
+    if not kept or (symbolic_k and len(whole.k_walks) > 1):
         whole = replace(whole, b="pack")
     if whole.pack_a and c.m.varying and len(whole.m_walks) > 1:
         raise IllegalSchedule("rows whose number the call chooses are not one loop", "Use another schedule")
@@ -492,9 +494,11 @@ def _steps_known(p: ContractionTiling) -> bool:
 def _fitting(p: ContractionTiling) -> ContractionTiling:
     """The plan with a register tile that divides these sizes as evenly as possible, from a plan for other sizes."""
     walks = [w.size for w in p.m_walks]
-    if p.lines > 1 and not (len(walks) > 1 and p.inner == walks[-1] and walks[-2] % p.lines == 0 and not p.open_rows):
+    if p.lines > 1 and not (
+        len(walks) > 1 and p.inner == walks[-1] and walks[-2] % p.lines == 0 and not p.symbolic_rows
+    ):
         p = replace(p, inner=p.rows, lines=1)
-    if not p.open_rows:
+    if not p.symbolic_rows:
         p = replace(p, inner=ceildiv(walks[-1], ceildiv(walks[-1], p.inner)))
     if not p.c.n.varying:
         vectors = ceildiv(p.c.n.size, p.lanes)

@@ -170,7 +170,7 @@ def _workspace(p: ContractionTiling) -> Workspace:
         beside = p.part * c.batch.size or c.output.size
         parts = ["*", "TK" if p.part else ["-", "TK", 1], intexpr(beside), p.item]
     tiles: IntExpr = intexpr(p.row_count)
-    if p.open_rows:
+    if p.symbolic_rows:
         tiles = ["*", intexpr(p.row_lines), ["ceildiv", intexpr(p.m_walks[-1].size), p.rows]]
     columns: IntExpr = p.column_blocks.count
     if c.n.varying:
@@ -228,7 +228,7 @@ ENTRY = """\
 TW_ENTRY($symbol) { using namespace ${symbol}_; (void)workspace;
 $if varying: Ctx c{}; Ctx *x=&c; $told
 $if varying: $sizes
-$if chosen: $chosen
+$if blocks: $blocks
  const long mt=$mt;
  const long nt=$nt;
  ${context}x->t=tensors; x->ws=(char*)workspace+${at_a}L; x->image=(T*)workspace;
@@ -248,7 +248,7 @@ $if split_k:  tw::parallel_for(env,$merged,merge,x);
 
 def _entry(p: ContractionTiling, e: Epilogue, kernel: Kernel, symbol: str) -> str:
     c = p.c
-    splits = {a: "1" if p.target.threads == 1 or (a == "TK" and p.deep) else kernel.argument(a) for a in SPLITS}
+    splits = {a: "1" if p.target.threads == 1 or (a == "TK" and p.symbolic_k) else kernel.argument(a) for a in SPLITS}
     return substitute(
         ENTRY,
         {
@@ -258,7 +258,7 @@ def _entry(p: ContractionTiling, e: Epilogue, kernel: Kernel, symbol: str) -> st
             "context": "" if p.varying else "Ctx c{}; Ctx *x=&c; ",
             "told": " ".join(f"x->{a}={kernel.argument(a)};" for a in c.program.size_arguments),
             "sizes": " ".join(sizes(p).split("\n")),
-            "chosen": _chosen(p),
+            "blocks": _symbolic_blocks(p),
             "units": _units(p, kernel.argument("KC")),
             "splits": "".join(f"x->{a}={text};" for a, text in splits.items()),
             "whole": p.b == "whole",
@@ -292,7 +292,7 @@ def _memory_texts(p: ContractionTiling, kernel: Kernel) -> dict[str, str]:
     return texts | at | {"a": own["a"] or "0", "b": own["b"] or "0", "sums": own["sums"] and f"+{own['sums']}"}
 
 
-def _chosen(p: ContractionTiling) -> str:
+def _symbolic_blocks(p: ContractionTiling) -> str:
     """Statements that fill in the blocks of symbolic extents."""
     columns = f"tw::ceildiv({p.c.n.size_text},{p.lanes}L)"
     extents = ((p.row_blocks, ctext(p.m_walks[-1].size)), (p.column_blocks, columns))

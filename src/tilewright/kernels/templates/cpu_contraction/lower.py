@@ -43,7 +43,7 @@ def _row_call(p: ContractionTiling, e: Epilogue, here: str) -> str:
     walk = "kr" if micro.nested(p) else "kt" if triangle.guards(p) or limited else "kc"
     if p.table:
         walk += ",spans+pc" if clip.first_loop(p) else ",spans"
-    if p.told:
+    if p.takes_sizes:
         walk += ",x"
     arguments = f"({walk},a,b,c,{'begun' if limited else 'mode'},{tail}{e.arguments(cols_start(p), f'out+{here}')});"
 
@@ -78,7 +78,7 @@ def _row_call(p: ContractionTiling, e: Epilogue, here: str) -> str:
 
     if rows.even:
         return by_columns(rows.size * p.lines)
-    if p.open_rows:
+    if p.symbolic_rows:
         cases = " ".join(f"case {r}: {by_columns(r)} break;" for r in rows.sizes)
         return f"switch({height(p)}) {{ {cases} }}"
     return f"if({shorter(p)}) {{ {by_columns(rows.size - 1)} }} else {{ {by_columns(rows.size)} }}"

@@ -81,7 +81,7 @@ def micro_kernel(steps: Steps, rows: int, vectors: int, masked: bool, epilogue: 
     walk = "const long *kr" if nested(p) else "long kc"
     if p.table:
         walk += ", const unsigned char *spans"
-    if p.told:
+    if p.takes_sizes:
         walk += ", const Ctx *x"
     if extreme(p):
         w("template <bool finite_>")
@@ -90,7 +90,7 @@ def micro_kernel(steps: Steps, rows: int, vectors: int, masked: bool, epilogue: 
         f"const {p.b_type} *TW_RESTRICT b, T *TW_RESTRICT c, long mode, long tail{epilogue.registers_take}) "
         "{ (void)mode; (void)tail;"
     )
-    if p.told:
+    if p.takes_sizes:
         w(sizes(p))
     if p.prefetch_c and p.c.in_place:
         lines = range(0, vectors * p.lanes, max(1, 64 // p.item))

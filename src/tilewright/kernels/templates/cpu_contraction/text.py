@@ -91,10 +91,10 @@ def walk_names(p: ContractionTiling) -> str:
     if last == 0:
         return f"const long l0={blocks.start('rb')};"
     out = [f"const long b0=rb%{_count(p)}, l{last}={blocks.start('b0')};"]
-    step = 1 if p.open_rows else blocks.count
+    step = 1 if p.symbolic_rows else blocks.count
     for d in range(last - 1, -1, -1):
         size = loops[d].size // (p.lines if d == last - 1 else 1)
-        by = f"(x->blocks*{ctext(step)})" if p.open_rows else ctext(step)
+        by = f"(x->blocks*{ctext(step)})" if p.symbolic_rows else ctext(step)
         at = f"rb/{by}" + (f"%{ctext(size)}" if d else "")
         out.append(f"const long l{d}=({at}){f'*{p.lines}L' if d == last - 1 and p.lines > 1 else ''};")
         step *= size
@@ -104,7 +104,7 @@ def walk_names(p: ContractionTiling) -> str:
 def height(p: ContractionTiling) -> str:
     """C text of the number of rows of tile ``rb`` along the innermost loop over M."""
     blocks = p.row_blocks
-    if p.open_rows:
+    if p.symbolic_rows:
         return blocks.height(_along(p))
     return f"{blocks.size}L" if blocks.even else f"({blocks.size}L-({shorter(p)}))"
 
@@ -117,7 +117,7 @@ def shorter(p: ContractionTiling) -> str:
 
 def _count(p: ContractionTiling) -> str:
     """C text of the number of tiles along the innermost loop over M."""
-    return "x->blocks" if p.open_rows else f"{p.row_blocks.count}L"
+    return "x->blocks" if p.symbolic_rows else f"{p.row_blocks.count}L"
 
 
 def _along(p: ContractionTiling) -> str:
