@@ -134,7 +134,7 @@ def test_what_is_recognised() -> None:
         found = (dot if PROGRAMS[name][0] == "cpu_dot" else contraction)(make())
         assert found is not None, name
         # Two elements of K are a step where both sides are bfloat16.
-        assert (found.b.limit is None) == (name == "both half"), name
+        assert (found.b.valid_length is None) == (name == "both half"), name
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

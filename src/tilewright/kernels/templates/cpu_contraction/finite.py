@@ -35,7 +35,7 @@ def _as_stored(p: ContractionTiling, side: Operand) -> bool:
 
 def functions(p: ContractionTiling) -> str:
     """C function ``finite``: whether all elements of ``rows`` rows of ``cols`` elements, ``ld`` apart, are finite."""
-    if not triangle.guards(p) and not extreme(p) and p.c.b.limit is None:
+    if not triangle.guards(p) and not extreme(p) and p.c.b.valid_length is None:
         return ""
     return (
         "TW_NOINLINE bool finite(const T *b, long rows, long cols, long ld) { T r=0;\n"

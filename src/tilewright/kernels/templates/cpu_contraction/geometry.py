@@ -397,7 +397,7 @@ class ContractionTiling:
     @property
     def resumes(self) -> bool:
         """Whether a tile may begin from stored sums."""
-        return bool(self.c.in_place or self.mixed or self.clip or self.c.b.limit is not None)
+        return bool(self.c.in_place or self.mixed or self.clip or self.c.b.valid_length is not None)
 
     def row_a(self, row: int) -> int:
         """Elements from a tile's first row in A to row ``row``, for A that is not packed."""
@@ -425,7 +425,7 @@ def takes_ranges(c: Contraction) -> bool:
     bounds = [k for w in (c.a.window, c.b.window) if w for b in w.bounds for k in b.coef.values()]
     return (
         not (c.m.varying and c.m.stride(Linear(0, c.out_strides)) is None)
-        and (c.program.leading or c.b.limit is None)
+        and (c.program.leading or c.b.valid_length is None)
         and not any(isinstance(k, Extent) for k in bounds)
         and not any(x.op == "size" for e in c.atoms.values() for x in e.walk())
     )

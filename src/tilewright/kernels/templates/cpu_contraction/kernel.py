@@ -13,7 +13,7 @@ from tilewright.kernels.codegen.substitution import substitute
 from tilewright.kernels.kernel import Array, CpuStatic, Kernel, Opaque, Workspace, entry
 from tilewright.kernels.kernel.workspace import rounded
 from tilewright.kernels.loopnest import Access, Layout, Loop, LoopNest, Staged
-from tilewright.kernels.templates.cpu_contraction import clip, finite, limit, lower, micro, prepack
+from tilewright.kernels.templates.cpu_contraction import clip, finite, lower, micro, prepack, valid_length
 from tilewright.kernels.templates.cpu_contraction.geometry import LINE, ContractionTiling
 from tilewright.kernels.templates.cpu_contraction.image import image_task
 from tilewright.kernels.templates.cpu_contraction.match import Contraction
@@ -208,7 +208,7 @@ def _source(steps: Steps, kernel: Kernel, symbol: str) -> str:
         *steps.copies(),
         image_task(p, p.image) if p.image else "",
         finite.functions(p),
-        limit.left_out(p),
+        valid_length.left_out(p),
         clip.tables_of_rows(p),
         prepack.helpers(p),
         clip.start_tile(p),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.extent import ctext
 from tilewright.kernels.codegen.substitution import substitute
-from tilewright.kernels.templates.cpu_contraction import clip, finite, limit, micro, prepack, triangle
+from tilewright.kernels.templates.cpu_contraction import clip, finite, micro, prepack, triangle, valid_length
 from tilewright.kernels.templates.cpu_contraction.geometry import ContractionTiling
 from tilewright.kernels.templates.cpu_contraction.store import Epilogue
 from tilewright.kernels.templates.cpu_contraction.text import (
@@ -39,13 +39,13 @@ def _row_call(p: ContractionTiling, e: Epilogue, here: str) -> str:
     masked = micro.masked_variants(p)
     last = "cb==x->nblocks-1" if p.c.n.varying else f"cb=={columns.count - 1}L"
     tail = f"({last}?{p.tail}:{p.lanes}L)" if p.ragged else f"{p.lanes}L"
-    limited = p.c.b.limit is not None
-    walk = "kr" if micro.nested(p) else "kt" if triangle.guards(p) or limited else "kc"
+    shortened = p.c.b.valid_length is not None
+    walk = "kr" if micro.nested(p) else "kt" if triangle.guards(p) or shortened else "kc"
     if p.table:
         walk += ",spans+pc" if clip.first_loop(p) else ",spans"
     if p.takes_sizes:
         walk += ",x"
-    arguments = f"({walk},a,b,c,{'begun' if limited else 'mode'},{tail}{e.arguments(cols_start(p), f'out+{here}')});"
+    arguments = f"({walk},a,b,c,{'begun' if shortened else 'mode'},{tail}{e.arguments(cols_start(p), f'out+{here}')});"
 
     def by_columns(r: int) -> str:
         if p.c.n.varying:
@@ -192,10 +192,10 @@ def task(p: ContractionTiling, e: Epilogue) -> str:
             "a": _tile_a(p),
             "b": _tile_b(p),
             "c": _tile_c(p, here),
-            "taken": limit.steps(p),
+            "taken": valid_length.steps(p),
             "steps_of_b": _steps_of_b(p),
             "looked_through": triangle.looked_through(p, "cb0", "cb1"),
-            "steps": triangle.steps(p) + limit.start(p, _valid(p)),
+            "steps": triangle.steps(p) + valid_length.start(p, _valid(p)),
             "before": _bounds(p),
             "call": _row_call(p, e, here),
             "finish": _finish(p, e, here) if e.pass_over and not p.split_k else [],
@@ -233,7 +233,7 @@ def _tile_a(p: ContractionTiling) -> str:
 
 def _steps_of_b(p: ContractionTiling) -> str:
     """C text of the number of steps of a block of K for which B is packed."""
-    return "kc" if p.c.b.limit is None else "kt"
+    return "kc" if p.c.b.valid_length is None else "kt"
 
 
 def _tile_b(p: ContractionTiling) -> str:

@@ -106,15 +106,15 @@ class Operand:
     """One side of the body: its ``value``, and the forms in which it can be read.
 
     ``window``: the read, if the value is one window of a tensor. ``tensor`` and ``affine``: name and position of a
-    plain read. ``choices``: the parts of a value that short axes select. ``limit``: valid length along K. From this
-    step on the operand is zero, and the value's reads may lie outside of a tensor.
+    plain read. ``choices``: the parts of a value that short axes select. ``valid_length``: the step of K from which on
+    the operand is zero, and the value's reads may lie outside of a tensor.
     """
 
     value: Expr
     tensor: str | None
     affine: Linear | None
     window: Window | None = None
-    limit: Expr | None = None
+    valid_length: Expr | None = None
     choices: Choices | None = None
 
     @property
@@ -212,7 +212,7 @@ def constant(c: Contraction, which: str) -> int | None:
     ``None`` if the operand is not constant, or if other expressions read all of its inputs.
     """
     operand, other = (c.a, c.b) if which == "a" else (c.b, c.a)
-    if operand.limit is not None:
+    if operand.valid_length is not None:
         return None  # its valid length is known in calls only
     names = {str(x.value) for x in operand.value.loads()}
     elsewhere = {str(x.value) for x in other.value.loads()}
@@ -248,9 +248,9 @@ def _computed(form: family.Contraction) -> Contraction:
     n = form.together(form.n)
     batch = form.group([x for x in form.wide if x not in m and x not in n.axes])
     linear = IndexForms(frozenset(batch.axes))
-    rhs, limit = form.limited(batch.axes)
+    rhs, valid_length = form.limited(batch.axes)
     m_group = form.group(m)
-    a, b = _operand(form.lhs, form, m_group, linear), replace(_operand(rhs, form, n, linear), limit=limit)
+    a, b = _operand(form.lhs, form, m_group, linear), replace(_operand(rhs, form, n, linear), valid_length=valid_length)
     # Without M nothing is reused, so vectors of B must be contiguous.
     need(bool(m) or (b.affine is not None and n.axes[-1] == form.wide[-1]))
     return Contraction(

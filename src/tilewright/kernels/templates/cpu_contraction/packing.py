@@ -190,7 +190,7 @@ def _rows(p: ContractionTiling, k: int, columns: str) -> str:
 def _gathered_rows(p: ContractionTiling, columns: str) -> str:
     """C text that packs a B with a valid length along K, with N innermost and rows at any address; else empty."""
     c, load = p.c, p.c.b.value
-    if c.b.limit is None or len(c.n.axes) != 1 or load.op != "load" or load.dtype != c.acc:
+    if c.b.valid_length is None or len(c.n.axes) != 1 or load.op != "load" or load.dtype != c.acc:
         return ""
     (along,), (inner,) = c.k.axes, c.n.axes
     if flat_step(load.args, c.program.tensors[str(load.value)].strides, inner) != 1:

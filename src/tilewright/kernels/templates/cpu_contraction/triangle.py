@@ -14,7 +14,7 @@ from tilewright.kernels.templates.cpu_contraction.text import edge, height, tile
 def guards(p: ContractionTiling) -> tuple[Linear, ...]:
     """The guards of A, over its one M axis and one K axis, whose excluded steps tiles skip; else empty."""
     c, w = p.c, p.c.a.window
-    if p.a != "pack" or p.b == "prepack" or c.b.limit is not None or p.varying:
+    if p.a != "pack" or p.b == "prepack" or c.b.valid_length is not None or p.varying:
         return ()
     if w is None or w.fill is None or w.fill.value != 0 or not c.is_product:
         return ()

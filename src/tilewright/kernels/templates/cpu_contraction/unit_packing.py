@@ -42,7 +42,7 @@ def _element(p: ContractionTiling) -> str:
 def _gathered(p: ContractionTiling, operand: Operand) -> Expr | None:
     """The read of a B with a valid length, whose rows may lie anywhere but are contiguous; else ``None``."""
     c, load = p.c, unwidened(operand.value)
-    if operand.limit is None or operand.window or len(c.n.axes) != 1 or load.op != "load":
+    if operand.valid_length is None or operand.window or len(c.n.axes) != 1 or load.op != "load":
         return None
     strides = c.program.tensors[str(load.value)].strides
     return load if load.dtype in ("float32", *SIXTEEN) and flat_step(load.args, strides, c.n.axes[0]) == 1 else None

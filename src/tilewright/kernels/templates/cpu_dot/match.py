@@ -38,8 +38,8 @@ def _computed(form: family.Contraction) -> Contraction:
     m, n = form.together(form.m), form.together(form.n)
     batch = form.group([x for x in form.wide if x not in m.axes and x not in n.axes])
     a, b = _operand(form.lhs, program), _operand(form.rhs, program)
-    rhs, limit = form.limited(batch.axes)
-    cut = replace(_operand(rhs, program), limit=limit)
+    rhs, valid_length = form.limited(batch.axes)
+    cut = replace(_operand(rhs, program), valid_length=valid_length)
     if form.acc == "float32" and not a.dtype == cut.dtype == "bfloat16":
         b = cut  # steps are single elements
     # Refuses float32 inputs and products without reuse across rows: the contraction template is at least as fast.

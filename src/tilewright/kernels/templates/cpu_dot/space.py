@@ -111,7 +111,7 @@ def space(c: Contraction, target: Target, template: str, version: int) -> Search
     kind = kind_of(c, target)
     m, n, k = c.m.size, c.n.size, c.k.size
     good = _tiles(c, kind, target)
-    whole = c.b.limit is None and outer_axes(c, c.b).size * n * k * kind.bytes <= WHOLE_LIMIT
+    whole = c.b.valid_length is None and outer_axes(c, c.b).size * n * k * kind.bytes <= WHOLE_LIMIT
     pack_b: tuple[str, ...] = ("blocks", "whole") if whole else ("blocks",)
     if constant(c, "b") is not None:
         pack_b = ("once",)

@@ -12,16 +12,16 @@ from tilewright.kernels.templates.cpu_contraction.text import axis_texts, height
 
 def steps(p: ContractionTiling) -> list[str]:
     """Declaration of ``kt``: the valid steps of the block of ``kc`` steps from ``pc`` on. Reads ``o_<axis>``."""
-    limit = p.c.b.limit
-    if limit is None:
+    length = p.c.b.valid_length
+    if length is None:
         return []
-    text = scalar_text(p, limit, axis_texts(p))
+    text = scalar_text(p, length, axis_texts(p))
     return [f"   const long kt=tw::imin(tw::imax(({text})-pc,0L),kc);"]
 
 
 def start(p: ContractionTiling, valid: str) -> list[str]:
     """Declaration of ``begun``: the ``mode`` of a tile once the sums of its skipped steps are added."""
-    if p.c.b.limit is None:
+    if p.c.b.valid_length is None:
         return []
     return [f"     const long begun=kt<kc?left_out(a,kt,kc,{height(p)},{valid},mode,c):mode;"]
 
@@ -31,7 +31,7 @@ def left_out(p: ContractionTiling) -> str:
 
     Returns the tile's new mode.
     """
-    if p.c.b.limit is None:
+    if p.c.b.valid_length is None:
         return ""
     r, u, row, step = p.rows, p.unroll, p.m_walks[-1].a, p.k_walks[0].a
     if p.pack_a:
