@@ -47,7 +47,7 @@ def functions(p: ContractionTiling) -> str:
     )
 
 
-def looked_through(p: ContractionTiling) -> str:
+def checked(p: ContractionTiling) -> str:
     """C condition in the entry point: whether both operands are finite."""
     tensors = [(n, t) for n, t in enumerate(p.c.program.inputs) if t.name in (p.c.a.tensor, p.c.b.tensor)]
     return "&&".join(f"finite((const T*)tensors[{n}],1,{t.size}L,0)" for n, t in tensors)

@@ -267,7 +267,7 @@ def _entry(p: ContractionTiling, e: Epilogue, kernel: Kernel, symbol: str) -> st
             "clip": p.clip,
             "flag": prepack.flag(p) if p.clip else "",
             "extreme": finite.extreme(p),
-            "finite": finite.looked_through(p),
+            "finite": finite.checked(p),
             "tables": bool(e.tables),
             "chunks": p.chunks,
             "copied": p.image.rows if p.image else "",

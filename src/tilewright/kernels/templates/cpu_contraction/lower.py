@@ -126,7 +126,7 @@ $unless clip:   const long mode=(pc>k0)|(pc+kc>=k1?2:0)$marks; (void)mode;
 $if clip:   if(x->skips) mode|=1;
 $taken
 $if pack_b:   pack_b(x,o,cb0,cb1,pc*${unit}L,$steps_of_b*${unit}L,pb);
-$looked_through
+$checked
 $unless rows_first:   for(long rb0=r0;rb0<r1;rb0+=x->MT) { const long rb1=tw::imin(r1,rb0+x->MT);
 $if pack_blocks:    pack_a(x,o,rb0,rb1,pc*${unit}L,kc*${unit}L,pa);
 $if pack_blocks:    const long pstep=(kc+$unroll_less)/$unroll*${panel_step}L;
@@ -194,7 +194,7 @@ def task(p: ContractionTiling, e: Epilogue) -> str:
             "c": _tile_c(p, here),
             "taken": valid_length.steps(p),
             "steps_of_b": _steps_of_b(p),
-            "looked_through": triangle.looked_through(p, "cb0", "cb1"),
+            "checked": triangle.checked(p, "cb0", "cb1"),
             "steps": triangle.steps(p) + valid_length.start(p, _valid(p)),
             "before": _bounds(p),
             "call": _row_call(p, e, here),

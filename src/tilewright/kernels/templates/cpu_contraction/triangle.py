@@ -26,7 +26,7 @@ def guards(p: ContractionTiling) -> tuple[Linear, ...]:
     return w.bounds
 
 
-def looked_through(p: ContractionTiling, first: str, last: str) -> list[str]:
+def checked(p: ContractionTiling, first: str, last: str) -> list[str]:
     """Declaration of ``skips``: whether column blocks ``first`` to before ``last`` of B are finite in ``kc`` steps from
     ``pc`` on."""
     if not guards(p):
