@@ -119,22 +119,22 @@ def helpers(p: ContractionTiling) -> str:
     return _pack_task(p) if p.b_at_once else skipped(p)
 
 
-PIECES = 4
+PACKING_TASKS = 4
 """Tasks for each thread that pack all of B."""
 
 PACK = """\
 TW_NOINLINE void pack_task(void *ctx,long t,long w) { const Ctx *x=(const Ctx*)ctx; (void)w;
- const long i=t%$pieces, u=t/$pieces, c0=i*$count/$pieces, c1=(i+1)*$count/$pieces; $names
+ const long i=t%$tasks, u=t/$tasks, c0=i*$count/$tasks, c1=(i+1)*$count/$tasks; $names
  pack_b(x,$outer,c0,c1,0,$depth,x->packed+u*$size+c0*$panel); }"""
 
 
-def _pieces(p: ContractionTiling) -> int:
-    return min(PIECES * p.target.threads, p.column_blocks.count)
+def _packing_tasks(p: ContractionTiling) -> int:
+    return min(PACKING_TASKS * p.target.threads, p.column_blocks.count)
 
 
 def pack_count(p: ContractionTiling) -> int:
     """Number of tasks that pack all of B."""
-    return outer_axes(p.c, p.c.b).size * _pieces(p)
+    return outer_axes(p.c, p.c.b).size * _packing_tasks(p)
 
 
 def _pack_task(p: ContractionTiling) -> str:
@@ -142,7 +142,7 @@ def _pack_task(p: ContractionTiling) -> str:
     names, outer = _outer_index(p, outer_axes(p.c, p.c.b))
     size, count = panel_elements(p), p.column_blocks.count
     mapping = {
-        "pieces": _pieces(p), "count": count, "names": names, "outer": outer, "depth": p.depth, "size": size,
+        "tasks": _packing_tasks(p), "count": count, "names": names, "outer": outer, "depth": p.depth, "size": size,
         "panel": size // count,
     }  # fmt: skip
     return substitute(PACK, mapping)
