@@ -25,7 +25,7 @@ from tilewright.kernels.templates.tiles import SymbolicBlocks, ceildiv
 
 BLOCKS = ("KC", "MC", "NC")
 PAGE = 4096
-WOVEN = 4.0
+INTERLEAVED = 4.0
 """Instructions per vector of B that is read in place as units, whose rows are interleaved."""
 COMPUTED, RUNS = 6.0, 0.25
 """Instructions per packed element: with an address computed for each element, or for a run of adjacent elements."""
@@ -131,7 +131,7 @@ def _in_panels(p: ContractionTiling, side: str, x: Access, packed: bool) -> Acce
     """A read of narrow elements as register tiles make it: widened in panels, or interleaved as it is read in place."""
     if packed and p.group == 1 and p.c.acc == "float32" and not (side == "b" and p.b_item < p.item):
         return replace(x, dtype=p.c.acc)
-    return replace(x, moves=WOVEN) if side == "b" and not packed and p.group > 1 else x
+    return replace(x, moves=INTERLEAVED) if side == "b" and not packed and p.group > 1 else x
 
 
 def _moves(p: ContractionTiling, side: str) -> float:

@@ -54,11 +54,11 @@ def helpers(p: ContractionTiling) -> str:
     sources = dict.fromkeys(_source_type(p, x) for x in sides)
     g, bits = p.group, 8 * p.kind.bytes
     rows = ",".join(f"const X *r{i}" for i in range(g))
-    woven, singly = (
+    interleaved, singly = (
         "|".join(f"{one}(r{i})<<{i * bits}" if i else f"{one}(r0)" for i in range(g)) for one in ("as_unit", "as_four")
     )
     if p.kind == U8S8:
-        woven = f"weave_bytes({','.join(f'bytes16(r{i})' for i in range(g))})"
+        interleaved = f"weave_bytes({','.join(f'bytes16(r{i})' for i in range(g))})"
     quads = (
         "return as_four(p);"
         if g == 1
@@ -70,7 +70,7 @@ def helpers(p: ContractionTiling) -> str:
     return (
         "".join(conversions(p.kind, s) for s in dict.fromkeys([*sources, _element(p)]))
         + f"""\
-template <class X> TW_INLINE W weave({rows}) {{ return {woven}; }}
+template <class X> TW_INLINE W weave({rows}) {{ return {interleaved}; }}
 typedef tw::vec<int,4> Q;
 TW_INLINE int bits(E e) {{ int v=0; __builtin_memcpy(&v,&e,sizeof e); return v; }}
 template <class X> TW_INLINE Q as_four(const X *p) {{
@@ -167,9 +167,9 @@ def pack_b(p: ContractionTiling) -> str:
         lines += _buffered(p)
     elif s.along == 1:
         # Register tiles do not read vectors of a panel beyond the last column.
-        lines += ["  if(n%L==0) {", *_woven(p, s.k), "  } else {", *_buffered(p), "  }"]
+        lines += ["  if(n%L==0) {", *_interleaved(p, s.k), "  } else {", *_buffered(p), "  }"]
     else:
-        lines += _turned(p, s.along, s.k)
+        lines += _transposed(p, s.along, s.k)
     if p.heads:
         lines += [
             f"  for(long l=0;l<{p.width}L;l+=L) {{ V t={{}}; const W all=tw::splat<W>((int)0x80808080);",
@@ -189,7 +189,7 @@ def _store(p: ContractionTiling, rows: list[str]) -> str:
     return f"{each} tw::put<W>((int*)d+l,weave({','.join(rows)}));"
 
 
-def _woven(p: ContractionTiling, k_step: int) -> list[str]:
+def _interleaved(p: ContractionTiling, k_step: int) -> list[str]:
     """Statements that interleave rows, contiguous along N, in place; a missing last row of a unit counts as zeros."""
     rows = [f"s+{ctext(i * k_step)}+l" for i in range(p.group)]
     further = f"s+={ctext(p.group * k_step)},d+={p.width}L"
@@ -214,7 +214,7 @@ def _buffered(p: ContractionTiling) -> list[str]:
     return [*lines, f"    {_store(p, [f'rows[{i}]+l' for i in range(g)])} }}"]
 
 
-def _turned(p: ContractionTiling, n_step: int, k_step: int) -> list[str]:
+def _transposed(p: ContractionTiling, n_step: int, k_step: int) -> list[str]:
     """Statements that collect units column by column, from a B contiguous along K or along neither axis."""
     g, width, along = p.group, p.width, ctext(n_step)
     if p.half_b:
