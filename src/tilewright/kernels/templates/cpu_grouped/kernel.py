@@ -36,13 +36,13 @@ def kernel(p: GroupedPlan) -> Kernel:
 
 def _nests(p: GroupedPlan) -> tuple[LoopNest, ...]:
     """All nests in order. Loops that copy rows are divided among the threads."""
-    found = [_brought(p, n) for n, s in enumerate(p.g.sources) if s.how == ROWS]
-    around = [replace(n, loops=divided(n.loops, p.target.threads)) for n in (*found, _put(p))]
+    found = [_gather_nest(p, n) for n, s in enumerate(p.g.sources) if s.how == ROWS]
+    around = [replace(n, loops=divided(n.loops, p.target.threads)) for n in (*found, _scatter_nest(p))]
     inner = [_of_every_group(p, n) for n in p.typical.nests]
     return (*around[:-1], *inner, around[-1])
 
 
-def _brought(p: GroupedPlan, number: int) -> LoopNest:
+def _gather_nest(p: GroupedPlan, number: int) -> LoopNest:
     """The nest that gathers rows, sorted by group, for input ``number`` of the group's kernel."""
     s, rows = p.g.sources[number], p.g.rows
     assert s.read is not None
@@ -56,7 +56,7 @@ def _brought(p: GroupedPlan, number: int) -> LoopNest:
     )  # fmt: skip
 
 
-def _put(p: GroupedPlan) -> LoopNest:
+def _scatter_nest(p: GroupedPlan) -> LoopNest:
     """The nest that scatters the groups' results to their rows."""
     g, out = p.g, p.g.program.output
     loops = (Loop(ROW, g.rows.size, 1, "chunked"), Loop(ALONG, g.row, 1))
@@ -146,10 +146,10 @@ class _Text:
         self._sort(w)
         for n, s in enumerate(self.p.g.sources):
             if s.how == ROWS:
-                self._bring(n)
+                self._gather(n)
         for launch in calls:
             self._groups(w, launch)
-        self._put()
+        self._scatter()
 
     def _printer(self, places: dict[str, str]) -> MemoryPrinter:
         return self.values.at(places)
@@ -167,10 +167,10 @@ class _Text:
         w.line(f"for (long g_ = {g.groups}L; g_ > 0; g_--) first[g_] = first[g_ - 1];")
         w.line("first[0] = 0;")
 
-    def _bring(self, number: int) -> None:
+    def _gather(self, number: int) -> None:
         s, rows = self.p.g.sources[number], self.p.g.rows
         assert s.read is not None
-        nest, tensor, read = _brought(self.p, number), self.p.g.program.tensors[s.tensor], s.read
+        nest, tensor, read = _gather_nest(self.p, number), self.p.g.program.tensors[s.tensor], s.read
         copied = 1
         around = list(s.others)
         # The innermost axes that are contiguous in the tensor are one ``memcpy``.
@@ -191,7 +191,7 @@ class _Text:
         kept = {ROW, *(a for a, _ in around)}
         self._nest(nest, body, kept)
 
-    def _put(self) -> None:
+    def _scatter(self) -> None:
         g = self.p.g
         row, out = g.row, g.program.output
 
@@ -200,7 +200,7 @@ class _Text:
             to = f"{out.name} + order[{at}] * {row}L"
             w.line(f"__builtin_memcpy({to}, sorted + {at} * {row}L, {row * ITEMSIZE[out.dtype]}L);")
 
-        self._nest(_put(self.p), body, {ROW})
+        self._nest(_scatter_nest(self.p), body, {ROW})
 
     def _nest(self, nest: LoopNest, body: Body, kept: set[str]) -> None:
         """Prints the loops of a nest over the axes ``kept``, around a body that copies along all further axes."""
