@@ -172,7 +172,7 @@ class PlannedTemplate(KernelTemplate, Generic[F, P]):
 
 
 @dataclass(frozen=True)
-class Told:
+class AdaptedTemplate:
     """Adapts a template that builds no :class:`Kernel`: gives its source and features as a kernel's text and static."""
 
     template: Template
@@ -215,7 +215,7 @@ def kernel_of(template: Template, task: Task, schedule: Schedule) -> Kernel:
     """The kernel of a schedule of any template. Raises ``IllegalSchedule`` for a schedule that is not in the space."""
     if isinstance(template, KernelTemplate):
         return template.kernel(task, schedule)
-    return Told(template, Candidate(task, schedule)).kernel()
+    return AdaptedTemplate(template, Candidate(task, schedule)).kernel()
 
 
 def _program(task: Task) -> Program:
