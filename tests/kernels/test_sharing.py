@@ -20,7 +20,17 @@ from tilewright.kernels.templates.cpu_contraction.match import Contraction
 from tilewright.kernels.templates.cpu_contraction.match import match as match_contraction
 from tilewright.kernels.templates.cpu_dot import space as dot
 from tilewright.kernels.templates.cpu_dot.match import match as match_dot
-from tilewright.kernels.templates.sharing import LINE, MORE, TASKS, Axis, balance, divisions, on_lines, traffic, useful
+from tilewright.kernels.templates.sharing import (
+    LINE,
+    MORE,
+    TASKS,
+    Axis,
+    balance,
+    divisions,
+    on_lines,
+    part_counts,
+    traffic,
+)
 from tilewright.kernels.templates.tiles import Blocks, ceildiv
 
 THREADS = (4, 8, 16, 64, 128)
@@ -137,7 +147,8 @@ def test_k_is_divided_where_rows_and_columns_do_not_suffice() -> None:
 @pytest.mark.parametrize("outer", [1, 4, 100])
 def test_no_division_is_beaten_by_another(threads: int, tiles: tuple[int, int], outer: int) -> None:
     axes = tuple(
-        Axis(n, useful(threads, outer, n, n), float(other)) for n, other in zip(tiles, reversed(tiles), strict=True)
+        Axis(n, part_counts(threads, outer, n, n), float(other))
+        for n, other in zip(tiles, reversed(tiles), strict=True)
     )
     found = divisions(threads, outer, axes)
     assert 1 <= len(found) <= 16
@@ -150,7 +161,7 @@ def test_no_division_is_beaten_by_another(threads: int, tiles: tuple[int, int], 
 
 
 def test_512_on_16_threads_can_be_4_by_4() -> None:
-    axes = (Axis(64, useful(16, 1, 64, 128), 512.0 * 512), Axis(16, useful(16, 1, 16, 32), 512.0 * 512))
+    axes = (Axis(64, part_counts(16, 1, 64, 128), 512.0 * 512), Axis(16, part_counts(16, 1, 16, 32), 512.0 * 512))
     assert (4, 4) in divisions(16, 1, axes)
 
 

@@ -20,8 +20,8 @@ from tilewright.kernels.templates.tiles import UNEVEN, Blocks, ceildiv
 from tilewright.search_space import Choice, Constraint, rule
 
 FEW_THREADS = 2
-"""Number of threads up to which the division ignores the register tile (``tiles.shared_out``), as stored schedules
-expect."""
+"""Number of threads up to which the division ignores the register tile (``tiles.even_divisions``), as in stored
+schedules."""
 LINE = 64
 """Bytes of a cache line: no two threads should write one at the same time."""
 TASKS = 4
@@ -60,7 +60,7 @@ Division = tuple[int, ...]
 
 
 @lru_cache(maxsize=4096)
-def useful(threads: int, outer: int, tiles: int, most: int) -> tuple[int, ...]:
+def part_counts(threads: int, outer: int, tiles: int, most: int) -> tuple[int, ...]:
     """Numbers of parts, up to ``most``, that may divide an axis of ``tiles`` tiles evenly; ``outer``: outer positions.
 
     A number of parts qualifies if it divides the tiles, divides one to :data:`TASKS` times the threads, or balances
@@ -136,14 +136,14 @@ def _worth(threads: int, outer: int, axes: tuple[Axis, ...]) -> dict[Division, f
     return kept
 
 
-def chosen(threads: int, outer: int, axes: tuple[Axis, ...]) -> Division:
+def default_division(threads: int, outer: int, axes: tuple[Axis, ...]) -> Division:
     """The default division: the least traffic among those within 5% of the best balance."""
     found = divisions(threads, outer, axes)
     best = max(found.values())
     return min((d for d in found if found[d] >= 0.95 * best), key=lambda d: (traffic(axes, d), d))
 
 
-def agreeing(reads: tuple[str, ...], members: Mapping[K, Iterable[Division]]) -> list[Constraint]:
+def division_rules(reads: tuple[str, ...], members: Mapping[K, Iterable[Division]]) -> list[Constraint]:
     """Rules that restrict the last knobs of ``reads`` to the divisions that ``members`` lists for the first knobs.
 
     There is one rule for each division knob, so that a space is prepared without trying every combination.

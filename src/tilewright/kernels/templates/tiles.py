@@ -34,7 +34,7 @@ def splits(threads: int, extent: int, least: int) -> list[int]:
 UNEVEN = "the tasks do not fill the threads evenly"
 
 
-def shared_out(threads: int, outer: int, parts: Sequence[Sequence[int]]) -> frozenset[tuple[int, ...]]:
+def even_divisions(threads: int, outer: int, parts: Sequence[Sequence[int]]) -> frozenset[tuple[int, ...]]:
     """Numbers of parts of each axis that load the threads evenly, given ``outer`` outer positions.
 
     Returns one part of each axis where no combination does.

@@ -15,7 +15,14 @@ from tilewright.core import Target, Value
 from tilewright.kernels.families.attention import Attention
 from tilewright.kernels.templates.cpu_attention.geometry import ITEM
 from tilewright.kernels.templates.cpu_contraction.space import CODE_LIMIT, MANY, fits, step_cycles
-from tilewright.kernels.templates.sharing import Axis, Division, agreeing, chosen, divisions, useful
+from tilewright.kernels.templates.sharing import (
+    Axis,
+    Division,
+    default_division,
+    division_rules,
+    divisions,
+    part_counts,
+)
 from tilewright.kernels.templates.tiles import balanced, ceildiv
 from tilewright.search_space import Choice, SearchSpace, rule
 
@@ -64,7 +71,7 @@ def shared_keys(a: Attention, target: Target, vectors: int) -> tuple[int, tuple[
     parts = a.keys // PART
     if target.threads == 1 or parts < 2 or a.program.varying is not None:
         return strips, (Axis(1, (1,), 0),)
-    return strips, (Axis(parts, useful(target.threads, strips, parts, parts), 2 * a.queries * a.width),)
+    return strips, (Axis(parts, part_counts(target.threads, strips, parts, parts), 2 * a.queries * a.width),)
 
 
 def space(a: Attention, target: Target, template: str, version: int) -> SearchSpace:
@@ -98,7 +105,7 @@ def space(a: Attention, target: Target, template: str, version: int) -> SearchSp
     if parts != [1]:
         # Beside the strip, which decides about it.
         knobs.insert(1, Choice("KP", tuple(parts), half="launch"))
-        rules += agreeing(("NV", "KP"), members)
+        rules += division_rules(("NV", "KP"), members)
     return SearchSpace(template, version, tuple(knobs), tuple(rules))
 
 
@@ -123,5 +130,5 @@ def default(a: Attention, target: Target, within: SearchSpace) -> dict[str, Valu
         "KB": max([b for b in blocks if b <= room] or blocks[:1]),
     }
     if "KP" in options:
-        (values["KP"],) = chosen(target.threads, *shared_keys(a, target, v))
+        (values["KP"],) = default_division(target.threads, *shared_keys(a, target, v))
     return values

@@ -25,7 +25,7 @@ from tilewright.kernels.templates.cpu_contraction.space import (
     step_cycles,
     tile_forms,
 )  # fmt: skip
-from tilewright.kernels.templates.sharing import FEW_THREADS, chosen, evenness
+from tilewright.kernels.templates.sharing import FEW_THREADS, default_division, evenness
 from tilewright.kernels.templates.tiles import Blocks, ceildiv
 from tilewright.search_space import SearchSpace
 
@@ -206,7 +206,7 @@ def default(c: Contraction, target: Target, within: SearchSpace) -> dict[str, Va
     elif moves:
         values["MC"] = max(x for x in options["MC"] if x <= SHORT_K)
     if target.threads > FEW_THREADS:
-        tm, tn, tk = chosen(target.threads, *shared_axes(c, target, form, (rows, lines, vectors)))
+        tm, tn, tk = default_division(target.threads, *shared_axes(c, target, form, (rows, lines, vectors)))
         values |= {"TM": tm, "TN": tn, "TK": tk, "split_k": tk > 1}
     elif target.threads > 1:
         values |= _threads(c, target.threads, within, form.a not in ("clip", "prepack"))

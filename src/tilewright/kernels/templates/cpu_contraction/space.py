@@ -42,13 +42,13 @@ from tilewright.kernels.templates.sharing import (
     SPLITS,
     Axis,
     Division,
-    agreeing,
+    division_rules,
     divisions,
     on_lines,
+    part_counts,
     split_knobs,
-    useful,
 )
-from tilewright.kernels.templates.tiles import UNEVEN, Blocks, balanced, ceildiv, shared_out, splits
+from tilewright.kernels.templates.tiles import UNEVEN, Blocks, balanced, ceildiv, even_divisions, splits
 from tilewright.search_space import Choice, Constraint, SearchSpace, rule
 
 MAX_ROWS = 30
@@ -385,7 +385,7 @@ def thread_knobs(c: Contraction, threads: int, unit: int, divides: bool) -> tupl
     """
     tm, tn = splits(threads, c.m.size, LEAST_ROWS), splits(threads, c.n.size, LEAST_COLUMNS)
     tk = splits(threads, c.k.size, unit)[:3] if divides else [1]
-    members = shared_out(threads, c.batch.size, (tm, tn, tk))
+    members = even_divisions(threads, c.batch.size, (tm, tn, tk))
     return split_knobs(members), [rule(UNEVEN, lambda TM, TN, TK: (TM, TN, TK) in members)]
 
 
@@ -421,10 +421,10 @@ def shared_axes(
     lanes = target.vector_bytes // ITEMSIZE[d.acc]
     rows, columns = Blocks(form.inner, r), Blocks(ceildiv(n, lanes), v)
     times = form.around // h * form.rest // chunks
-    in_m = useful(threads, outer, rows.count * times, max(1, m // LEAST_ROWS))
-    in_n = useful(threads, outer, columns.count, max(1, n // LEAST_COLUMNS))
+    in_m = part_counts(threads, outer, rows.count * times, max(1, m // LEAST_ROWS))
+    in_n = part_counts(threads, outer, columns.count, max(1, n // LEAST_COLUMNS))
     deep = max(1, k // form.unit)
-    in_k = useful(threads, outer, deep, max(1, k // max(LEAST_DEPTH, form.unit))) if form.divides else (1,)
+    in_k = part_counts(threads, outer, deep, max(1, k // max(LEAST_DEPTH, form.unit))) if form.divides else (1,)
     item, strides = ITEMSIZE[d.output.dtype], d.out_strides
     if d.n_step == 1:
         in_n = on_lines(columns, 1, in_n, lanes * item)
@@ -445,4 +445,4 @@ def _shared_knobs(
     """Knobs and rules for many threads: the balanced divisions of each register tile."""
     members = {s: divisions(target.threads, *shared_axes(c, target, ways[s[:4]], s[4:])) for s in sizes}
     reads = (*WAY, "MR", "MH", "NV", *SPLITS)
-    return split_knobs({t for found in members.values() for t in found}), agreeing(reads, members)
+    return split_knobs({t for found in members.values() for t in found}), division_rules(reads, members)

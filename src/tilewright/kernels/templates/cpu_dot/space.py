@@ -49,8 +49,8 @@ from tilewright.kernels.templates.sharing import (
     SPLIT_K,
     SPLITS,
     Axis,
-    agreeing,
-    chosen,
+    default_division,
+    division_rules,
     divisions,
     evenness,
     split_knobs,
@@ -165,7 +165,7 @@ def space(c: Contraction, target: Target, template: str, version: int) -> Search
         even = {t: divisions(target.threads, *shared_axes(c, target, t)) for t in good}
         # Next to the knobs of the register tile, on which the legal divisions depend.
         knobs[2:2] = split_knobs({d for found in even.values() for d in found})
-        rules += agreeing(("MR", "NV", *SPLITS), even)
+        rules += division_rules(("MR", "NV", *SPLITS), even)
     elif target.threads > 1:
         more, further = thread_knobs(c, target.threads, LEAST_DEPTH, _short(c))
         knobs += more
@@ -225,7 +225,7 @@ def default(c: Contraction, target: Target, within: SearchSpace) -> dict[str, Va
     elif blocks and m <= SMALL:
         deep = 32 if m <= 2 else 256
     if target.threads > FEW_THREADS:
-        values |= zip(SPLITS, chosen(target.threads, *shared_axes(c, target, (rows, vectors))), strict=True)
+        values |= zip(SPLITS, default_division(target.threads, *shared_axes(c, target, (rows, vectors))), strict=True)
     elif target.threads > 1:
         values |= _default_threads(c, target.threads, within)
     parts = int(values.get("TK", 1))

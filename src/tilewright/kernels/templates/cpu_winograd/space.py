@@ -23,14 +23,14 @@ from tilewright.kernels.templates.sharing import (
     FEW_THREADS,
     LINE,
     Axis,
-    agreeing,
-    chosen,
+    default_division,
+    division_rules,
     divisions,
     evenness,
     on_lines,
-    useful,
+    part_counts,
 )
-from tilewright.kernels.templates.tiles import UNEVEN, Blocks, balanced, ceildiv, shared_out, splits
+from tilewright.kernels.templates.tiles import UNEVEN, Blocks, balanced, ceildiv, even_divisions, splits
 from tilewright.search_space import Choice, SearchSpace, rule
 
 SPLITS = ("TT", "TP")
@@ -99,13 +99,13 @@ def space(w: Winograd, target: Target, template: str, version: int) -> SearchSpa
         shared = {(m, v): divisions(target.threads, 1, shared_axes(w, target, m, v)) for m, _, v in sizes}
         found = {d for each in shared.values() for d in each}
         knobs[3:3] = [Choice(n, tuple(sorted({t[d] for t in found})), half="launch") for d, n in enumerate(SPLITS)]
-        rules += agreeing(("outputs", "NV", *SPLITS), shared)
+        rules += division_rules(("outputs", "NV", *SPLITS), shared)
     elif target.threads > 1:
         members = {
             (m, v, *t)
             for m in w.variants
             for v, n in panels.items()
-            for t in shared_out(
+            for t in even_divisions(
                 target.threads, 1, (splits(target.threads, w.count(m), 2), splits(target.threads, n, 1))
             )
         }
@@ -120,8 +120,8 @@ def shared_axes(w: Winograd, target: Target, outputs: int, vectors: int) -> tupl
     all tiles."""
     c, lanes, count = w.convolution, target.vector_bytes // 4, w.count(outputs)
     panels = Blocks(ceildiv(ceildiv(c.features, lanes), vectors) * vectors, vectors)
-    in_t = useful(target.threads, 1, count, max(1, count // 2))
-    in_p = on_lines(panels, 1, useful(target.threads, 1, panels.count, panels.count), lanes * 4)
+    in_t = part_counts(target.threads, 1, count, max(1, count // 2))
+    in_p = on_lines(panels, 1, part_counts(target.threads, 1, panels.count, panels.count), lanes * 4)
     points = transforms(outputs).points ** 2 * c.channels
     astray = c.features * 4 % LINE != 0
     return Axis(count, in_t, points * c.features), Axis(panels.count, in_p, 2 * points * count, whole=astray)
@@ -156,7 +156,7 @@ def default(w: Winograd, target: Target, within: SearchSpace) -> dict[str, Value
     assert isinstance(outputs, int)
     assert isinstance(width, int)
     if target.threads > FEW_THREADS:
-        values |= zip(SPLITS, chosen(target.threads, 1, shared_axes(w, target, outputs, width)), strict=True)
+        values |= zip(SPLITS, default_division(target.threads, 1, shared_axes(w, target, outputs, width)), strict=True)
     elif target.threads > 1:
         splits = [(a, b) for a in within.options["TT"] for b in within.options["TP"]]
         # Each part of the tiles reads all weights, each part of the panels transforms all tiles.
