@@ -32,9 +32,9 @@ def bounds(p: ContractionTiling, blocked: bool) -> str:
 
     ``blocked``: the outermost loop counts from ``pc``, within the block of ``kc`` trips that begins there.
     """
-    loops = p.k_walks[:-1]
+    loops = p.k_loops[:-1]
     texts = outer_texts(p.c)
-    for d, w in enumerate(p.m_walks):
+    for d, w in enumerate(p.m_loops):
         texts.update(dict.fromkeys(w.group.axes, f"l{d}"))
     first = "kr[0]=0; kr[1]=kc;" if blocked else f"kr[0]=0; kr[1]={loops[0].size}L;"
     out = [f"long kr[{2 * len(loops)}]; {first}"]
@@ -57,11 +57,11 @@ def spans(p: ContractionTiling) -> str:
     assert clip.axis is not None
     extents = p.c.stage.ranges
     if isinstance(t, Cuts):
-        block = "rb" if len(p.m_walks) == 1 else "b0"
+        block = "rb" if len(p.m_loops) == 1 else "b0"
         return f"const unsigned char *spans=cuts[({block}==0)+2*({block}==x->blocks-1)];"
     at = Group(t.axes, tuple(extents[a] for a in t.axes)).joined("o_")
     count = p.row_blocks.count
-    block = "rb" if len(p.m_walks) == 1 else f"rb%{count}L"
+    block = "rb" if len(p.m_loops) == 1 else f"rb%{count}L"
     return f"const unsigned char *spans=SPANS+(({at})*{count}L+{block})*{extents[clip.axis]}L;"
 
 
@@ -90,12 +90,12 @@ def cuts(p: ContractionTiling) -> str:
 
 def first_loop(p: ContractionTiling) -> bool:
     """Whether the clipped loop with row ranges is the outermost loop over K, which blocks of K divide."""
-    return p.clip is not None and p.clip.axis in p.k_walks[0].group.axes
+    return p.clip is not None and p.clip.axis in p.k_loops[0].group.axes
 
 
 def trips(p: ContractionTiling) -> int:
     """Number of combinations of trips of the loops over K around the innermost one."""
-    return p.c.k.size // p.k_walks[-1].size
+    return p.c.k.size // p.k_loops[-1].size
 
 
 def skipped_size(p: ContractionTiling) -> int:
@@ -107,7 +107,7 @@ def skipped(p: ContractionTiling) -> str:
     """C function: fills the table with sums of zero times B over the innermost loop; returns whether any sum is NaN."""
     if not p.clip:
         return ""
-    inner, rows = p.k_walks[-1].size, skipped_size(p) // p.width
+    inner, rows = p.k_loops[-1].size, skipped_size(p) // p.width
     return "\n".join([
         f"TW_NOINLINE bool skipped(const T *b, T *d) {{ bool any=false; for(long t=0;t<{rows}L;t++)",
         f" for(long j=0;j<{p.width}L;j++) {{ T v=0; for(long k=0;k<{inner}L;k++) v+=0*b[(t*{inner}L+k)*{p.width}L+j];",
@@ -119,7 +119,7 @@ def start_tile(p: ContractionTiling) -> str:
     """C function: sets a tile's first sums to the sums of its skipped steps."""
     if not p.clip:
         return ""
-    loops = p.k_walks[:-1]
+    loops = p.k_loops[:-1]
     clip = p.clip
     lines = [
         "TW_NOINLINE void start(const T *s, const long *kr, const unsigned char *spans, long rows, long cols, T *c) {",
@@ -146,8 +146,8 @@ def _row(p: ContractionTiling) -> str:
     if not p.c.in_place:
         return f"i*{p.width}L"
     if p.lines > 1:
-        return f"i/{p.inner}L*{p.m_walks[-2].other}L+i%{p.inner}L*{p.m_walks[-1].other}L"
-    return f"i*{p.m_walks[-1].other}L"
+        return f"i/{p.inner}L*{p.m_loops[-2].other}L+i%{p.inner}L*{p.m_loops[-1].other}L"
+    return f"i*{p.m_loops[-1].other}L"
 
 
 def panel_elements(p: ContractionTiling) -> int:

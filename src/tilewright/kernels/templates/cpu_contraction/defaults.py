@@ -107,7 +107,7 @@ def _way(c: Contraction, target: Target, within: SearchSpace) -> Form:
     found = [f for f in forms(c, target) if within.allows(dict(zip(WAY, f.key, strict=True)))]
     item = ITEMSIZE[c.acc]
     a = c.a_side
-    clipped = [proto(c, target, f.a, f.b, f.images).k_walks[-1].size for f in found if f.a == "clip"]
+    clipped = [proto(c, target, f.a, f.b, f.images).k_loops[-1].size for f in found if f.a == "clip"]
     inner = min(clipped, default=0)
     # Each group reads a part of every pixel: copying an image brings it into the cache in memory order.
     w = c.a.window

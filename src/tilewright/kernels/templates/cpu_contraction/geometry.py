@@ -26,7 +26,7 @@ ENOUGH_SUMS = 8
 
 
 @dataclass(frozen=True)
-class Walk:
+class FusedLoop:
     """Axes of M or K fused into one loop. ``a``: step in A; ``other``: step in the output (M) or B (K), in elements."""
 
     group: Group
@@ -38,7 +38,7 @@ class Walk:
         return self.group.size
 
 
-def walks(group: Group, a: Linear | None, other: Linear | None, alone: frozenset[str]) -> list[Walk]:
+def fused_loops(group: Group, a: Linear | None, other: Linear | None, alone: frozenset[str]) -> list[FusedLoop]:
     """A group's axes as the fewest loops: adjacent axes that fuse both in A and in the other tensor are one loop.
 
     A position of ``None`` lets all axes fuse. Each axis in ``alone`` stays a loop of its own.
@@ -53,7 +53,7 @@ def walks(group: Group, a: Linear | None, other: Linear | None, alone: frozenset
                 continue
         parts.append([(name, extent)])
     found = [Group(tuple(n for n, _ in p), tuple(e for _, e in p)) for p in parts] or [Group((), ())]
-    return [Walk(g, (a and g.stride(a)) or 0, (other and g.stride(other)) or 0) for g in found]
+    return [FusedLoop(g, (a and g.stride(a)) or 0, (other and g.stride(other)) or 0) for g in found]
 
 
 @dataclass(frozen=True)
@@ -228,35 +228,35 @@ class ContractionTiling:
         return self.image.position if self.image else w.position
 
     @cached_property
-    def m_walks(self) -> list[Walk]:
+    def m_loops(self) -> list[FusedLoop]:
         """Loops over M, outermost first."""
         alone = frozenset(n for w in (self.c.a.window,) if w and self.clip for b in w.bounds for n in b.coef)
-        found = walks(self.m, self.a_position, Linear(0, self.c.out_strides), alone)
+        found = fused_loops(self.m, self.a_position, Linear(0, self.c.out_strides), alone)
         return [replace(w, a=self.a_row) for w in found] if self.a == "rows" else found
 
     @cached_property
-    def k_walks(self) -> list[Walk]:
+    def k_loops(self) -> list[FusedLoop]:
         """Loops over K, outermost first."""
         if self.mixed:
             beside = self.c.b_side
             columns = self.width if self.pack_b or beside is None else self.group * beside.k
-            return [Walk(Group(("k",), (self.depth,)), self.group if self.a == "direct" else 1, columns)]
+            return [FusedLoop(Group(("k",), (self.depth,)), self.group if self.a == "direct" else 1, columns)]
         if self.pack_a and self.pack_b:
-            return [Walk(self.c.k, 1, self.width)]
+            return [FusedLoop(self.c.k, 1, self.width)]
         b = None if self.pack_b else self.c.b.affine
-        found = walks(self.c.k, self.a_position, b, self.clip.axes if self.clip else frozenset())
+        found = fused_loops(self.c.k, self.a_position, b, self.clip.axes if self.clip else frozenset())
         if self.pack_b:
             # Panels hold K in its own order, one row of columns after another.
             step = self.width
             for n in range(len(found) - 1, -1, -1):
-                found[n] = Walk(found[n].group, found[n].a, step)
+                found[n] = FusedLoop(found[n].group, found[n].a, step)
                 step *= found[n].size
         return found
 
     @property
     def units(self) -> int:
         """Trips of the outermost loop over K. A block of K is a whole number of these trips."""
-        return self.k_walks[0].size
+        return self.k_loops[0].size
 
     @property
     def unit(self) -> int:
@@ -266,7 +266,7 @@ class ContractionTiling:
     @cached_property
     def row_blocks(self) -> Blocks:
         """Blocks of rows along the innermost loop over M."""
-        extent = self.m_walks[-1].size
+        extent = self.m_loops[-1].size
         if isinstance(extent, Extent):
             return SymbolicBlocks(int(extent), self.inner, least(extent))
         return Blocks(extent, self.inner)
@@ -279,7 +279,7 @@ class ContractionTiling:
     @property
     def row_lines(self) -> int:
         """Trips of the loops over M around the innermost one, in one chunk, in steps of ``lines``."""
-        return self.m.size // (self.m_walks[-1].size * self.lines)
+        return self.m.size // (self.m_loops[-1].size * self.lines)
 
     @property
     def row_count(self) -> int:
@@ -332,7 +332,7 @@ class ContractionTiling:
         """Whether the window can be clipped: tiles have few enough row ranges, and trips are bounded by whole tiles."""
         if self.clip is None or (self.clip.axis is not None and self.table is None):
             return False
-        return self.lines == 1 or not any(b.of(a) for _, b in self.clip.ranges for a in self.m_walks[-2].group.axes)
+        return self.lines == 1 or not any(b.of(a) for _, b in self.clip.ranges for a in self.m_loops[-2].group.axes)
 
     @cached_property
     def column_blocks(self) -> Blocks:
@@ -368,7 +368,7 @@ class ContractionTiling:
     def row_out(self, row: int) -> int:
         """Elements from a tile's first row in the output to row ``row``."""
         line, along = self.place(row)
-        return line * (self.m_walks[-2].other if line else 0) + along * self.m_walks[-1].other
+        return line * (self.m_loops[-2].other if line else 0) + along * self.m_loops[-1].other
 
     @property
     def part(self) -> int:
@@ -388,7 +388,7 @@ class ContractionTiling:
         """Elements from one row of a tile's sums to the next: in the output, in partial sums, or in a tile buffer."""
         if self.part:
             return self._padded
-        return self.m_walks[-1].other if self.c.in_place else self.width
+        return self.m_loops[-1].other if self.c.in_place else self.width
 
     def row_c(self, row: int) -> int:
         """Elements from a tile's first row to row ``row`` in the memory that keeps its sums."""
@@ -402,7 +402,7 @@ class ContractionTiling:
     def row_a(self, row: int) -> int:
         """Elements from a tile's first row in A to row ``row``, for A that is not packed."""
         line, along = self.place(row)
-        return line * (self.m_walks[-2].a if line else 0) + along * self.m_walks[-1].a
+        return line * (self.m_loops[-2].a if line else 0) + along * self.m_loops[-1].a
 
 
 def batch_items(c: Contraction) -> int:
@@ -460,19 +460,19 @@ def _for_all_sizes(tiling: ContractionTiling) -> ContractionTiling:
         kept = constant(c, "a") is not None and not c.m.varying
     else:
         kept = (
-            whole.a == "direct" and direct_a(c) and _steps_known(whole) and not (symbolic_k and len(whole.k_walks) > 1)
+            whole.a == "direct" and direct_a(c) and _steps_known(whole) and not (symbolic_k and len(whole.k_loops) > 1)
         )
-    if kept and c.m.varying and len(whole.m_walks) > 1:
-        kept = least(whole.m_walks[-1].size) * whole.vectors >= ENOUGH_SUMS
+    if kept and c.m.varying and len(whole.m_loops) > 1:
+        kept = least(whole.m_loops[-1].size) * whole.vectors >= ENOUGH_SUMS
     if not kept:
         whole = replace(whole, a="pack")
     if whole.b == "direct":
-        kept = direct_b(c) and not (whole.pack_a and len(whole.k_walks) > 1)
+        kept = direct_b(c) and not (whole.pack_a and len(whole.k_loops) > 1)
     else:
         kept = constant(c, "b") is not None
-    if not kept or (symbolic_k and len(whole.k_walks) > 1):
+    if not kept or (symbolic_k and len(whole.k_loops) > 1):
         whole = replace(whole, b="pack")
-    if whole.pack_a and c.m.varying and len(whole.m_walks) > 1:
+    if whole.pack_a and c.m.varying and len(whole.m_loops) > 1:
         raise IllegalSchedule("rows whose number the call chooses are not one loop", "Use another schedule")
     return _fitting(whole)
 
@@ -488,18 +488,18 @@ def _clipped(p: ContractionTiling) -> ContractionTiling | None:
 
 def _steps_known(p: ContractionTiling) -> bool:
     """Whether A's steps from row to row, and from one step of K to the next, are constant."""
-    return not any(isinstance(w.a, Extent) for w in (p.m_walks[-1], p.k_walks[-1]))
+    return not any(isinstance(w.a, Extent) for w in (p.m_loops[-1], p.k_loops[-1]))
 
 
 def _fitting(p: ContractionTiling) -> ContractionTiling:
     """The plan with a register tile that divides these sizes as evenly as possible, from a plan for other sizes."""
-    walks = [w.size for w in p.m_walks]
+    extents = [w.size for w in p.m_loops]
     if p.lines > 1 and not (
-        len(walks) > 1 and p.inner == walks[-1] and walks[-2] % p.lines == 0 and not p.symbolic_rows
+        len(extents) > 1 and p.inner == extents[-1] and extents[-2] % p.lines == 0 and not p.symbolic_rows
     ):
         p = replace(p, inner=p.rows, lines=1)
     if not p.symbolic_rows:
-        p = replace(p, inner=ceildiv(walks[-1], ceildiv(walks[-1], p.inner)))
+        p = replace(p, inner=ceildiv(extents[-1], ceildiv(extents[-1], p.inner)))
     if not p.c.n.varying:
         vectors = ceildiv(p.c.n.size, p.lanes)
         p = replace(p, vectors=ceildiv(vectors, ceildiv(vectors, p.vectors)))

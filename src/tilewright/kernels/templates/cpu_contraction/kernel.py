@@ -35,7 +35,7 @@ def kernel(steps: Steps, values: Mapping[str, Value]) -> Kernel:
     """The kernel of a schedule. ``steps`` prints its register tiles."""
     p = steps.p
     # B is prefetched k steps ahead, or panels to the right at the same k; units in place: cache lines to the right.
-    step = max(1, p.k_walks[-1].other) if p.prefetch_b > 0 else -p.width
+    step = max(1, p.k_loops[-1].other) if p.prefetch_b > 0 else -p.width
     ahead = p.prefetch_b * (LINE if p.mixed and not p.pack_b else step * p.b_item)
     return Kernel(
         text=Opaque(partial(_nests, p, values), partial(_source, steps)),
@@ -52,7 +52,7 @@ def kernel(steps: Steps, values: Mapping[str, Value]) -> Kernel:
 def _nests(p: ContractionTiling, values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
     """One nest: chunks of the batch, outer axes, tasks, cache blocks, register tiles, k, the register tile itself.
 
-    K is one axis in the nest, also where several loops walk it. Steps that a clipped window skips count as taken.
+    K is one axis in the nest, also where several loops cover it. Steps that a clipped window skips count as taken.
     """
     c = p.c
     m, n, k = int(p.m.size), int(c.n.size), int(c.k.size)
@@ -161,7 +161,7 @@ def _workspace(p: ContractionTiling) -> Workspace:
     u = 1 if p.mixed else p.unroll
     most = ceildiv(int(p.depth), u) * u
     panels = prepack.elements(p, "b") * p.b_item if p.b == "whole" else 0
-    a_steps = p.m_walks[-1].a if p.a == "rows" else "kc"
+    a_steps = p.m_loops[-1].a if p.a == "rows" else "kc"
     b_steps: IntExpr = ["+", "kc", p.heads] if p.heads else "kc"
     packed_a = ["*", "mt", p.rows, a_steps, p.item] if p.a in ("pack", "rows") else 0
     packed_b = ["*", "nt", p.width, b_steps, p.b_item] if p.b == "pack" else 0
@@ -171,7 +171,7 @@ def _workspace(p: ContractionTiling) -> Workspace:
         parts = ["*", "TK" if p.part else ["-", "TK", 1], intexpr(beside), p.item]
     tiles: IntExpr = intexpr(p.row_count)
     if p.symbolic_rows:
-        tiles = ["*", intexpr(p.row_lines), ["ceildiv", intexpr(p.m_walks[-1].size), p.rows]]
+        tiles = ["*", intexpr(p.row_lines), ["ceildiv", intexpr(p.m_loops[-1].size), p.rows]]
     columns: IntExpr = p.column_blocks.count
     if c.n.varying:
         columns = ["ceildiv", ["ceildiv", intexpr(c.n.size), p.lanes], p.vectors]
@@ -295,7 +295,7 @@ def _memory_texts(p: ContractionTiling, kernel: Kernel) -> dict[str, str]:
 def _symbolic_blocks(p: ContractionTiling) -> str:
     """Statements that fill in the blocks of symbolic extents."""
     columns = f"tw::ceildiv({p.c.n.size_text},{p.lanes}L)"
-    extents = ((p.row_blocks, ctext(p.m_walks[-1].size)), (p.column_blocks, columns))
+    extents = ((p.row_blocks, ctext(p.m_loops[-1].size)), (p.column_blocks, columns))
     return " ".join(b.set(text) for b, text in extents if isinstance(b, SymbolicBlocks))
 
 

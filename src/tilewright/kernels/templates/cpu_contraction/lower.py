@@ -12,12 +12,12 @@ from tilewright.kernels.templates.cpu_contraction.text import (
     along_m,
     combine_text,
     height,
+    loop_positions,
     operand_pointer,
     outer_names,
     shorter,
     sizes,
     tile_row,
-    walk_names,
 )  # fmt: skip
 
 CONTEXT = """struct Ctx {
@@ -40,12 +40,12 @@ def _row_call(p: ContractionTiling, e: Epilogue, here: str) -> str:
     last = "cb==x->nblocks-1" if p.c.n.varying else f"cb=={columns.count - 1}L"
     tail = f"({last}?{p.tail}:{p.lanes}L)" if p.ragged else f"{p.lanes}L"
     shortened = p.c.b.valid_length is not None
-    walk = "kr" if micro.nested(p) else "kt" if triangle.guards(p) or shortened else "kc"
+    trips = "kr" if micro.nested(p) else "kt" if triangle.guards(p) or shortened else "kc"
     if p.table:
-        walk += ",spans+pc" if clip.first_loop(p) else ",spans"
+        trips += ",spans+pc" if clip.first_loop(p) else ",spans"
     if p.takes_sizes:
-        walk += ",x"
-    arguments = f"({walk},a,b,c,{'begun' if shortened else 'mode'},{tail}{e.arguments(cols_start(p), f'out+{here}')});"
+        trips += ",x"
+    arguments = f"({trips},a,b,c,{'begun' if shortened else 'mode'},{tail}{e.arguments(cols_start(p), f'out+{here}')});"
 
     def by_columns(r: int) -> str:
         if p.c.n.varying:
@@ -131,7 +131,7 @@ $unless rows_first:   for(long rb0=r0;rb0<r1;rb0+=x->MT) { const long rb1=tw::im
 $if pack_blocks:    pack_a(x,o,rb0,rb1,pc*${unit}L,kc*${unit}L,pa);
 $if pack_blocks:    const long pstep=(kc+$unroll_less)/$unroll*${panel_step}L;
     $loops {
-     $walks
+     $positions
      const $a_type *a=$a;
      const $b_type *b=$b;
      T *c=$c;
@@ -149,7 +149,7 @@ def task(p: ContractionTiling, e: Epilogue) -> str:
     if p.chunks > 1:
         outer += f"+x->chunk*{_chunk_rows(p)}L"
     i_loop, j_loop = "for(long rb=rb0;rb<rb1;rb++)", "for(long cb=cb0;cb<cb1;cb++)"
-    here = f"{along_m(tuple(w.other for w in p.m_walks))}+{_columns_out(p)}"
+    here = f"{along_m(tuple(w.other for w in p.m_loops))}+{_columns_out(p)}"
     return substitute(
         TASK,
         {
@@ -188,7 +188,7 @@ def task(p: ContractionTiling, e: Epilogue) -> str:
             "unroll_less": p.unroll - 1,
             "panel_step": p.rows * p.unroll,
             "loops": f"{j_loop} {i_loop}" if p.order == "ji" else f"{i_loop} {j_loop}",
-            "walks": walk_names(p),
+            "positions": loop_positions(p),
             "a": _tile_a(p),
             "b": _tile_b(p),
             "c": _tile_c(p, here),
@@ -225,10 +225,10 @@ def _tile_a(p: ContractionTiling) -> str:
     if p.a == "pack":
         return "pa+(rb-rb0)*pstep"
     if p.a == "rows":
-        return f"pa+(l0-{p.row_blocks.start('rb0')})*{ctext(p.m_walks[-1].a)}+pc"
+        return f"pa+(l0-{p.row_blocks.start('rb0')})*{ctext(p.m_loops[-1].a)}+pc"
     if p.a == "prepack":
         return f"A+rb*{clip.a_panel_elements(p) // p.row_count}L+pc*{p.rows}L"
-    return f"A+{along_m(tuple(w.a for w in p.m_walks))}+pc*{ctext(p.k_walks[0].a)}"
+    return f"A+{along_m(tuple(w.a for w in p.m_loops))}+pc*{ctext(p.k_loops[0].a)}"
 
 
 def _steps_of_b(p: ContractionTiling) -> str:
@@ -244,7 +244,7 @@ def _tile_b(p: ContractionTiling) -> str:
         return f"pb+(cb-cb0)*{step}*{p.unit * p.width}L{head}"
     if p.pack_b:
         return f"B+cb*{(p.heads + p.depth) * p.width}L+pc*{p.unit * p.width}L{head}"
-    return f"B+{cols_start(p)}+pc*{ctext(p.k_walks[0].other)}"
+    return f"B+{cols_start(p)}+pc*{ctext(p.k_loops[0].other)}"
 
 
 def sums_wait(p: ContractionTiling) -> bool:
@@ -288,7 +288,7 @@ def _finish(p: ContractionTiling, e: Epilogue, here: str) -> list[str]:
     """Calls of ``finish`` for a tile's sums, line by line."""
     lines = []
     for line in range(p.lines):
-        down = line * p.m_walks[-2].other if line else 0
+        down = line * p.m_loops[-2].other if line else 0
         sums = f"c+{ctext(p.row_c(line * p.inner))},{ctext(p.row_step)}"
         lines.append(
             f"     if(mode&2) finish(x,o,{_first_row(p, line)},{cols_start(p)},{height(p)},{_valid(p)},"
@@ -305,7 +305,7 @@ def _first_row(p: ContractionTiling, line: int) -> str:
     """C text of the fused M index of the first row of a tile's line."""
     text = tile_row(p)
     if line:
-        text += f"+{line * p.m_walks[-1].size}L"
+        text += f"+{line * p.m_loops[-1].size}L"
     if p.chunks > 1:
         text += f"+x->chunk*{p.m.size}L"
     return text
@@ -333,12 +333,12 @@ $finish
 def merge(p: ContractionTiling, e: Epilogue) -> str:
     c = p.c
     places, step = [], 1
-    for d in range(len(p.m_walks) - 1, -1, -1):
+    for d in range(len(p.m_loops) - 1, -1, -1):
         at = "m" if step == 1 else f"m/{ctext(step)}"
-        places.append(f" const long l{d}={at if d == 0 else f'({at})%{ctext(p.m_walks[d].size)}'};")
-        step *= p.m_walks[d].size
+        places.append(f" const long l{d}={at if d == 0 else f'({at})%{ctext(p.m_loops[d].size)}'};")
+        step *= p.m_loops[d].size
     strides = c.out_strides
-    at = "+".join([along_m(tuple(w.other for w in p.m_walks))] + [f"{ctext(strides[a])}*o_{a}" for a in c.batch.axes])
+    at = "+".join([along_m(tuple(w.other for w in p.m_loops))] + [f"{ctext(strides[a])}*o_{a}" for a in c.batch.axes])
     if p.chunks > 1:
         at += f"+x->chunk*{_chunk_rows(p)}L"
     finish = []

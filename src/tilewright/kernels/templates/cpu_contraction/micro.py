@@ -33,7 +33,7 @@ def masked_variants(p: ContractionTiling) -> bool:
 
 def nested(p: ContractionTiling) -> bool:
     """Whether the register tile contains several loops over K."""
-    return len(p.k_walks) > 1
+    return len(p.k_loops) > 1
 
 
 def variants(p: ContractionTiling) -> list[tuple[int, int, bool]]:
@@ -78,15 +78,15 @@ def micro_kernel(steps: Steps, rows: int, vectors: int, masked: bool, epilogue: 
     p = steps.p
     out: list[str] = []
     w = out.append
-    walk = "const long *kr" if nested(p) else "long kc"
+    trips = "const long *kr" if nested(p) else "long kc"
     if p.table:
-        walk += ", const unsigned char *spans"
+        trips += ", const unsigned char *spans"
     if p.takes_sizes:
-        walk += ", const Ctx *x"
+        trips += ", const Ctx *x"
     if extreme(p):
         w("template <bool finite_>")
     w(
-        f"TW_NOINLINE void {name(rows, vectors, masked)}({walk}, const {p.a_type} *TW_RESTRICT a, "
+        f"TW_NOINLINE void {name(rows, vectors, masked)}({trips}, const {p.a_type} *TW_RESTRICT a, "
         f"const {p.b_type} *TW_RESTRICT b, T *TW_RESTRICT c, long mode, long tail{epilogue.registers_take}) "
         "{ (void)mode; (void)tail;"
     )
@@ -168,15 +168,15 @@ def _rows(p: ContractionTiling, rows: int, texts: Callable[[int, Place], list[st
 def _nest(steps: Steps, rows: int, vectors: int, masked: bool, w: Callable[[str], None]) -> None:
     """Prints the loops over K. ``kr``: first trip, and one past the last, of each loop around the innermost one."""
     p = steps.p
-    loops = p.k_walks
+    loops = p.k_loops
     w(" const T *a0=a,*b0=b;")
-    for d, walk in enumerate(loops[:-1]):
+    for d, loop in enumerate(loops[:-1]):
         w(f" for(long k{d}=kr[{2 * d}];k{d}<kr[{2 * d + 1}];k{d}++) {{")
         last = d == len(loops) - 2
         names = ("a", "b") if last else (f"a{d + 1}", f"b{d + 1}")
         declare = "" if last else "const T *"
         comma = "; " if last else ",*"
-        w(f"  {declare}{names[0]}=a{d}+k{d}*{ctext(walk.a)}{comma}{names[1]}=b{d}+k{d}*{ctext(walk.other)};")
+        w(f"  {declare}{names[0]}=a{d}+k{d}*{ctext(loop.a)}{comma}{names[1]}=b{d}+k{d}*{ctext(loop.other)};")
     size = f"long kc={loops[-1].size}L;"
     spans = row_spans(p, rows)
     if p.table is None:
@@ -200,11 +200,11 @@ def _rows_meet(p: ContractionTiling) -> bool:
 
     GCC would keep these elements in registers, and spill accumulators, unless the pointer's value is hidden.
     """
-    row = abs(p.m_walks[-1].a)
+    row = abs(p.m_loops[-1].a)
     if p.pack_a or row == 0 or p.inner == 1:
         return False
     # Trips of a clipped loop may compute different rows, so GCC reuses elements within the innermost loop only.
-    loops = p.k_walks[-1:] if p.table else p.k_walks
+    loops = p.k_loops[-1:] if p.table else p.k_loops
     return any(w.a and math.lcm(row, w.a) < abs(w.a) * w.size for w in loops)
 
 
@@ -213,9 +213,9 @@ def _innermost(
 ) -> None:
     """Prints ``kc`` steps of k for the rows of each line that are in ``span``."""
     p = steps.p
-    walk = p.k_walks[-1]
+    loop = p.k_loops[-1]
     u = p.unroll
-    a_k, b_k = walk.a, walk.other
+    a_k, b_k = loop.a, loop.other
     a_advance, a_single = (p.rows * u, 1) if p.pack_a else (a_k * u, a_k)
     chosen = [i for i in range(rows) if span[0] <= p.place(i)[1] < span[1]]
 
@@ -237,10 +237,10 @@ def _innermost(
         w("  " + " ".join(f"TW_KEEP(b{j});" for j in range(vectors)))
 
     # A remainder of constant length is unrolled: a second loop over the accumulators makes GCC spill them.
-    left = walk.size % u if nested(p) else 0
+    left = loop.size % u if nested(p) else 0
     if p.rest:
         w(" if(mode&4) kc--;")
-    if not nested(p) or walk.size >= u:
+    if not nested(p) or loop.size >= u:
         w(f" for(;kc>={u};kc-={u}){{")
         for v in range(u):
             w(" {")

@@ -44,8 +44,8 @@ def pack_a(p: ContractionTiling) -> str:
     )
     blocks = p.row_blocks
     first = blocks.start("rb")
-    if len(p.m_walks) > 1:
-        first = f"(rb/{blocks.count}L)*{p.m_walks[-1].size}L+{blocks.start(f'(rb%{blocks.count}L)')}"
+    if len(p.m_loops) > 1:
+        first = f"(rb/{blocks.count}L)*{p.m_loops[-1].size}L+{blocks.start(f'(rb%{blocks.count}L)')}"
     if p.chunks > 1:
         first += f"+x->chunk*{p.m.size}L"
     begin = f" for(;rb<re;rb++) {{ const long i0={first}, n={height(p)}; (void)n;\n"

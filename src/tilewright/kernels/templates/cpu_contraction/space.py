@@ -169,12 +169,12 @@ def forms(c: Contraction, target: Target) -> list[Form]:
                 continue
             for images in parts[a]:
                 p = proto(d, target, a, b, images)
-                if p.pack_a and len(p.k_walks) > 1:
+                if p.pack_a and len(p.k_loops) > 1:
                     continue  # panels of A need a single loop over K
-                sizes = [w.size for w in p.m_walks]
+                sizes = [w.size for w in p.m_loops]
                 around = sizes[-2] if len(sizes) > 1 else 1
                 rest = p.m.size // (sizes[-1] * around) * p.chunks
-                nested = len(p.k_walks) > 1
+                nested = len(p.k_loops) > 1
                 divides = _short(d) and a not in ("clip", "prepack")
                 found.append(Form(images, a, b, narrow, sizes[-1], around, rest, d.n.size, p.unit, nested, divides))
     return found

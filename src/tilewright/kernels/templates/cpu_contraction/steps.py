@@ -58,7 +58,7 @@ class Steps:
 
     def columns(self, v: int, j: int, tail: bool, last: bool) -> str:
         """C text of vector ``j`` of B, ``v`` steps ahead; ``tail``: its valid columns; ``last``: in a partial step."""
-        at = f"b+{ctext(v * self.p.k_walks[-1].other + j * self.p.lanes)}"
+        at = f"b+{ctext(v * self.p.k_loops[-1].other + j * self.p.lanes)}"
         return f"tw::load_n<V>({at},tail)" if tail else f"tw::load<V>({at})"
 
     def added(self, i: int, j: int) -> str:
@@ -77,6 +77,6 @@ class Steps:
         if not p.prefetch_b:
             return []
         # k steps ahead, or panels to the right at the same k.
-        step = p.k_walks[-1].other
+        step = p.k_loops[-1].other
         at = (v + p.prefetch_b) * step if p.prefetch_b > 0 else v * step - p.prefetch_b * p.width
         return [at + x for x in range(0, vectors * p.lanes, LINE // p.b_item)]

@@ -178,7 +178,7 @@ class Epilogue:
         linear = IndexForms(frozenset(c.batch.axes))
         table = str(x.value).startswith(TABLE)
         where = self._table_position() if table else position(x, c.program.tensors[str(x.value)], linear)
-        steps = [w.group.stride(where) for w in p.m_walks] if where else [None]
+        steps = [w.group.stride(where) for w in p.m_loops] if where else [None]
         n = c.n.stride(where) if where else None
         known = all(a in c.atoms for a in linear.atoms)
         name = f"e{len(self.reads) + len(self.lanes_read)}"
@@ -327,7 +327,7 @@ class Epilogue:
         the reads of the first row.
         """
         p, c, out_type = self.p, self.p.c, self.out_type
-        row, step = ctext(p.m_walks[-1].other), ctext(c.n_step)
+        row, step = ctext(p.m_loops[-1].other), ctext(c.n_step)
         head = (
             "TW_NOINLINE void finish(const Ctx *x, long o, long m0, long n0, long rows, long cols, "
             f"const T *s, long lds, {out_type} *d{self.parameters if self.vector else ''}) {{\n"

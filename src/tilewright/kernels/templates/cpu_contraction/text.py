@@ -84,9 +84,9 @@ def edge(slope: int) -> str:
 # ------------------------------------------------------------------ rows of tiles
 
 
-def walk_names(p: ContractionTiling) -> str:
+def loop_positions(p: ContractionTiling) -> str:
     """Declarations of ``l<d>``: the position of register tile ``rb`` along each loop over M."""
-    blocks, loops = p.row_blocks, p.m_walks
+    blocks, loops = p.row_blocks, p.m_loops
     last = len(loops) - 1
     if last == 0:
         return f"const long l0={blocks.start('rb')};"
@@ -122,13 +122,13 @@ def _count(p: ContractionTiling) -> str:
 
 def _along(p: ContractionTiling) -> str:
     """C text of the index of tile ``rb`` along the innermost loop over M."""
-    return "rb" if len(p.m_walks) == 1 else f"rb%{_count(p)}"
+    return "rb" if len(p.m_loops) == 1 else f"rb%{_count(p)}"
 
 
 def tile_row(p: ContractionTiling) -> str:
     """C text of the fused M index, within a chunk, of the first row of tile ``rb``. Reads ``l<d>``."""
     text = "l0"
-    for d, w in list(enumerate(p.m_walks))[1:]:
+    for d, w in list(enumerate(p.m_loops))[1:]:
         text = f"({text})*{ctext(w.size)}+l{d}"
     return text
 

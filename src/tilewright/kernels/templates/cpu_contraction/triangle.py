@@ -18,7 +18,7 @@ def guards(p: ContractionTiling) -> tuple[Linear, ...]:
         return ()
     if w is None or w.fill is None or w.fill.value != 0 or not c.is_product:
         return ()
-    if len(p.k_walks) > 1 or p.chunks > 1 or p.lines > 1 or len(c.m.axes) != 1:
+    if len(p.k_loops) > 1 or p.chunks > 1 or p.lines > 1 or len(c.m.axes) != 1:
         return ()
     wide = [a for a, n in zip(c.k.axes, c.k.extents, strict=True) if n > 1]
     if len(wide) != 1 or not all(b.of(wide[0]) and set(b.coef) <= {wide[0], c.m.axes[0]} for b in w.bounds):
@@ -33,7 +33,7 @@ def checked(p: ContractionTiling, first: str, last: str) -> list[str]:
         return []
     if p.b == "pack":
         return [f"   const bool skips=finite(pb,1,({last}-{first})*kc*{p.width}L,0);"]
-    step = p.k_walks[0].other
+    step = p.k_loops[0].other
     columns = p.column_blocks
     low, high = (f"({columns.start(x)})*{p.lanes}L" for x in (first, last))
     count = f"tw::imin({high},{p.c.n.size}L)-{low}"
@@ -66,5 +66,5 @@ def steps(p: ContractionTiling) -> list[str]:
     out = [f"     long kt=kc; if(skips) {{ {rows} long low=0, high=kc;", *narrowed(p, "i0", "i1", "pc")]
     if u > 1:
         out.append(f"      low=low/{u}*{u};")  # packed rows hold ``unroll`` steps side by side
-    out.append(f"      kt=tw::imax(0,high-low); if(kt) {{ a+=low*{p.rows}L; b+=low*{p.k_walks[0].other}L; }} }}")
+    out.append(f"      kt=tw::imax(0,high-low); if(kt) {{ a+=low*{p.rows}L; b+=low*{p.k_loops[0].other}L; }} }}")
     return out

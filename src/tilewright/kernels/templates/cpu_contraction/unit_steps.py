@@ -64,7 +64,7 @@ class UnitSteps(Steps):
             return []
         lines = [" const W high=tw::splat<W>((int)0x80808080);"]
         if self._in_place:
-            p, step = self.p, self.p.k_walks[0].a
+            p, step = self.p, self.p.k_loops[0].a
             for i in range(rows):
                 row, units, rest = f"a+{ctext(p.row_a(i))}", "kc", ""
                 if p.rest:

@@ -33,7 +33,7 @@ def left_out(p: ContractionTiling) -> str:
     """
     if p.c.b.valid_length is None:
         return ""
-    r, u, row, step = p.rows, p.unroll, p.m_walks[-1].a, p.k_walks[0].a
+    r, u, row, step = p.rows, p.unroll, p.m_loops[-1].a, p.k_loops[0].a
     if p.pack_a:
         at, some = f"(v/{u}*{r}+i)*{u}+v%{u}", f"a+k/{u}*{r * u}L,1,((kc+{u - 1})/{u}-k/{u})*{r * u}L,0"
     else:
