@@ -14,7 +14,7 @@ from functools import lru_cache
 from tilewright.core import Target, Value
 from tilewright.kernels.families.attention import Attention
 from tilewright.kernels.templates.cpu_attention.geometry import ITEM
-from tilewright.kernels.templates.cpu_contraction.space import CODE_LIMIT, MANY, fits, step_cycles
+from tilewright.kernels.templates.cpu_contraction.space import CODE_LIMIT, CORE_32, fits, step_cycles
 from tilewright.kernels.templates.sharing import (
     Axis,
     Division,
@@ -44,7 +44,7 @@ def _rows(extent: int, vectors: int, registers: int, even: bool) -> dict[int, fl
             continue
         blocks = ceildiv(extent, r)
         whole, rest = (blocks, 0) if even or extent % r == 0 else (blocks - 1, extent % r)
-        cycles = whole * step_cycles(r, vectors, MANY) + (step_cycles(rest, vectors, MANY) if rest else 0)
+        cycles = whole * step_cycles(r, vectors, CORE_32) + (step_cycles(rest, vectors, CORE_32) if rest else 0)
         found[r] = cycles / extent
     best = min(found.values())
     return {r: c for r, c in found.items() if c <= 1.3 * best}

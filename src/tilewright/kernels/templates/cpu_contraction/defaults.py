@@ -10,7 +10,7 @@ from tilewright.kernels.templates.cpu_contraction import window
 from tilewright.kernels.templates.cpu_contraction.geometry import batch_items
 from tilewright.kernels.templates.cpu_contraction.match import Contraction
 from tilewright.kernels.templates.cpu_contraction.space import (
-    FEW,
+    CORE_16,
     WAY,
     Core,
     Form,
@@ -83,7 +83,7 @@ def _images(c: Contraction, target: Target, a: str) -> int:
 def _low(target: Target) -> bool:
     """Whether register tiles have few rows, as with 16 registers: the rows of A stay in L1 while panels of B pass
     through L1 from L2."""
-    return core(target.registers) is FEW
+    return core(target.registers) is CORE_16
 
 
 def _worth_packing(c: Contraction, target: Target) -> bool:

@@ -82,13 +82,13 @@ class Core:
     exact: bool
 
 
-FEW, MANY = Core(5.0, 1.75, 1.15, True), Core(4.0, 2.0, 1.2, False)
+CORE_16, CORE_32 = Core(5.0, 1.75, 1.15, True), Core(4.0, 2.0, 1.2, False)
 """The core model for 16 registers (Haswell, the first Zen and later cores), and the core model for 32 registers. With
 16 registers tiles are small, so that latency and loads both come close to limiting them."""
 
 
 def core(registers: int) -> Core:
-    return FEW if registers <= 16 else MANY
+    return CORE_16 if registers <= 16 else CORE_32
 
 
 def step_cycles(rows: int, vectors: int, on: Core) -> float:
