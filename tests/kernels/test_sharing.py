@@ -22,8 +22,8 @@ from tilewright.kernels.templates.cpu_dot import space as dot
 from tilewright.kernels.templates.cpu_dot.match import match as match_dot
 from tilewright.kernels.templates.sharing import (
     LINE,
-    MORE,
     TASKS,
+    TRAFFIC_RATIO,
     Axis,
     balance,
     divisions,
@@ -157,7 +157,7 @@ def test_no_division_is_beaten_by_another(threads: int, tiles: tuple[int, int], 
         assert outer * math.prod(d) <= max(outer, TASKS * threads)
         for e in found:
             assert not (found[e] > even and traffic(axes, e) < traffic(axes, d))
-            assert not (found[e] >= even and traffic(axes, e) * MORE < traffic(axes, d))
+            assert not (found[e] >= even and traffic(axes, e) * TRAFFIC_RATIO < traffic(axes, d))
 
 
 def test_512_on_16_threads_can_be_4_by_4() -> None:

@@ -26,13 +26,13 @@ LINE = 64
 """Bytes of a cache line: no two threads should write one at the same time."""
 TASKS = 4
 """Greatest number of tasks for each thread: more tasks move more data without better balance."""
-LOWEST = 0.8
+LEAST_BALANCE = 0.8
 """Least balance of a division in the space, as a share of the best division's balance."""
-ENOUGH = 0.75
+ENOUGH_BALANCE = 0.75
 """Balance from which a division may have fewer tasks than there are threads."""
 SMALL_OUTPUT = 1 << 20
 """Greatest number of output elements for split-K: each split of K keeps partial sums of the whole output."""
-MORE = 1.5
+TRAFFIC_RATIO = 1.5
 """Ratio of traffic. A division is left out if it moves more than this multiple of the elements of another division that
 is balanced at least as well."""
 
@@ -41,13 +41,13 @@ is balanced at least as well."""
 class Axis:
     """An axis to divide among tasks.
 
-    ``tiles``: number of register tiles along the axis. ``parts``: legal numbers of parts. ``again``: elements that each
-    part adds to the traffic. ``whole``: divided only where the other axes alone make too few tasks.
+    ``tiles``: number of register tiles along the axis. ``parts``: legal numbers of parts. ``traffic_each``: elements
+    that each part adds to the traffic. ``whole``: divided only where the other axes alone make too few tasks.
     """
 
     tiles: int
     parts: tuple[int, ...]
-    again: float
+    traffic_each: float
     whole: bool = False
 
 
@@ -70,7 +70,7 @@ def part_counts(threads: int, outer: int, tiles: int, most: int) -> tuple[int, .
     def even(p: int) -> bool:
         if tiles % p == 0 or any(k * threads % p == 0 for k in range(1, TASKS + 1)):
             return True
-        return outer * tiles >= LOWEST * threads * ceildiv(outer * p, threads) * ceildiv(tiles, p)
+        return outer * tiles >= LEAST_BALANCE * threads * ceildiv(outer * p, threads) * ceildiv(tiles, p)
 
     limit = min(tiles, most, max(1, TASKS * threads // outer))
     return (1, *(p for p in range(2, limit + 1) if even(p) and ceildiv(tiles, ceildiv(tiles, p)) == p))
@@ -97,7 +97,7 @@ def balance(threads: int, outer: int, axes: tuple[Axis, ...], division: Division
 
 def traffic(axes: tuple[Axis, ...], division: Division) -> float:
     """Elements that all tasks read and write together, without the reads and writes that no division changes."""
-    return sum(a.again * p for a, p in zip(axes, division, strict=True))
+    return sum(a.traffic_each * p for a, p in zip(axes, division, strict=True))
 
 
 @lru_cache(maxsize=4096)
@@ -106,7 +106,11 @@ def divisions(threads: int, outer: int, axes: tuple[Axis, ...]) -> Mapping[Divis
     few = tuple(replace(a, parts=(1,)) if a.whole else a for a in axes)
     found = _worth(threads, outer, few)
     tasks = outer * prod(a.parts[-1] for a in few)
-    return found if few == axes or tasks >= threads or max(found.values()) >= ENOUGH else _worth(threads, outer, axes)
+    return (
+        found
+        if few == axes or tasks >= threads or max(found.values()) >= ENOUGH_BALANCE
+        else _worth(threads, outer, axes)
+    )
 
 
 def evenness(threads: int, outer: int, axes: tuple[Axis, ...]) -> float:
@@ -121,7 +125,7 @@ def _worth(threads: int, outer: int, axes: tuple[Axis, ...]) -> dict[Division, f
         for d in product(*(a.parts for a in axes))
         if prod(d) <= most
     )
-    least = LOWEST * max(b for _, b, _ in judged)
+    least = LEAST_BALANCE * max(b for _, b, _ in judged)
     kept: dict[Division, float] = {}
     # The best balance among divisions of less traffic, and of far less traffic: both precede ``d`` in ``judged``.
     less = far = 0.0
@@ -129,7 +133,7 @@ def _worth(threads: int, outer: int, axes: tuple[Axis, ...]) -> dict[Division, f
     for moved, even, d in judged:
         while judged[n][0] < moved:
             less, n = max(less, judged[n][1]), n + 1
-        while judged[m][0] * MORE < moved:
+        while judged[m][0] * TRAFFIC_RATIO < moved:
             far, m = max(far, judged[m][1]), m + 1
         if even >= least and even >= less and even > far:
             kept[d] = even
