@@ -1,10 +1,12 @@
 """The glossary is complete, and texts for readers use its terms: no banned word or phrase (wording.py) stands in the README, the
-documentation, the command line's help and messages, or the dashboard's pages."""
+documentation, the command line's help and messages, the dashboard's pages, or the package's docstrings and comments."""
 
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -55,7 +57,21 @@ def dashboard() -> Iterator[tuple[str, str]]:
         yield path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("texts", [documentation, command_line_help, messages, dashboard], ids=lambda f: f.__name__)
+def docstrings_and_comments() -> Iterator[tuple[str, str]]:
+    """The package's docstrings, those of attributes too, without their code, and its comments."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        source = path.read_text(encoding="utf-8")
+        statements = (n.value for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Expr))
+        texts = [n.value for n in statements if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+        tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+        texts += [token.string for token in tokens if token.type == tokenize.COMMENT]
+        yield path.relative_to(ROOT).as_posix(), re.sub(r"``[^`]+``", "", " | ".join(texts))
+
+
+TEXTS = (documentation, command_line_help, messages, dashboard, docstrings_and_comments)
+
+
+@pytest.mark.parametrize("texts", TEXTS, ids=lambda f: f.__name__)
 def test_no_banned_phrase(texts: Callable[[], Iterator[tuple[str, str]]]) -> None:
     found = [
         f"{where}: {match[0]!r}: write {banned.instead} ({banned.why})"
@@ -70,7 +86,7 @@ def test_no_banned_phrase(texts: Callable[[], Iterator[tuple[str, str]]]) -> Non
     "For so many threads, where there are several", "Such a farm is open", "Such pairs are added", "These are kept",
     "Where that does not do, use --param", "Every trial that was wanted was made", "That is more than there is",
     "It is not said who signs the bundle", "None of them matters more than chance explains.", "time / ours",
-    "'512' is no KEY=VALUE", "the model foresees it", "a schedule space",
+    "'512' is no KEY=VALUE", "the model foresees it", "a schedule space", "sizes that calls choose",
 ])  # fmt: skip
 def test_the_reviewed_sentences_are_refused(sentence: str) -> None:
     assert any(banned.pattern.search(sentence) for banned in BANNED)

@@ -57,6 +57,10 @@ BANNED = (
     Banned("whence|thereof|therein|wherein|hereby|thereby", "'from which', 'of it', 'in it', 'so'", "it is out of use"),
     Banned("foresees?|foreseen|foresaw", "'predicts', 'predicted'", INVENTED),
     Banned("schedule spaces?", "'search space'", INVENTED),
+    Banned("calls? chooses?", "'symbolic size', 'symbolic dimension'", INVENTED),
+    Banned("copy engines?", "'TMA'", INVENTED),
+    Banned("ordinary (?:units|arithmetic)", "'CUDA cores'", INVENTED),
+    Banned("walkers?", "'persistent blocks'", INVENTED),
     Banned(
         "report (?:this|it) as a bug|a bug, report", "one thing that the reader can do", "the reader may have caused it"
     ),

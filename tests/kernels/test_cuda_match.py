@@ -295,7 +295,9 @@ def test_widths_of_stores() -> None:
 
 
 def test_indices_are_64_bit_where_a_tensor_is_large_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tilewright.kernels.te.tensors.MAX_ELEMENTS", 1 << 40)  # operators refuse such tensors; kernels could hold them
+    monkeypatch.setattr(
+        "tilewright.kernels.te.tensors.MAX_ELEMENTS", 1 << 40
+    )  # operators refuse such tensors; kernels could hold them
     c = operator("matmul", m=70000, n=70000, k=64)
     assert "long long" in Epilogue(c).define()
     assert "long long" not in operand(c, "a").offset("batch", "m", "k")
