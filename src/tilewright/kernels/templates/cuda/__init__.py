@@ -1,9 +1,8 @@
-"""What the CUDA templates share: matching, operands, epilogues, tile order, split-K, static numbers, grids, vectors.
+"""Code that the CUDA templates share: matching, operands, epilogues, raster order, split-K, static features, grids.
 
-``match`` recognises a contraction, ``operand`` says how a side is read, ``epilogue`` what happens to
-finished values, ``raster`` which tile a block computes, ``splitk`` how partial results are merged,
-``static`` what is known of a schedule before it is compiled, ``sizes`` what follows from a size that
-calls choose, ``text`` the C++ of index arithmetic and values, ``functions`` that of device functions. For
-kernels without tiles of K, ``grid`` deals outputs to threads, as loops and as text, ``runs`` says which
-accesses hold several neighbours, and ``vectors`` prints what a thread does with these.
+For contractions: ``match`` recognises one, ``operand`` describes the reads of a side, ``epilogue`` prints the work on
+finished sums. ``raster`` maps blocks to tiles, ``splitk`` merges partial results. ``static`` computes features of a
+schedule before it is compiled. ``sizes`` turns symbolic sizes into expressions of launch arguments. ``text`` prints
+index arithmetic and values, ``functions`` prints device functions. For kernels without tiles of K: ``grid`` maps
+outputs to threads, as loops and as text; ``runs`` finds vectorisable accesses; ``vectors`` prints vector accesses.
 """

@@ -1,4 +1,4 @@
-"""How many passes through the banks of shared memory an access of a warp takes."""
+"""Bank conflicts: number of wavefronts that a warp's access to shared memory takes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ BANKS, WORD = 32, 4
 
 
 def wavefronts(addresses: Sequence[int], size: int) -> int:
-    """Passes for one access of ``size`` bytes by each lane, at byte ``addresses``.
+    """Number of wavefronts for one access of ``size`` bytes by each lane, at byte ``addresses``.
 
-    Accesses of 8 bytes go in half warps, of 16 bytes in quarters; lanes that read the same word share it.
+    Half a warp issues accesses of 8 bytes together, a quarter warp accesses of 16 bytes. Lanes that read one word share
+    its transfer.
     """
     lanes = {8: 16, 16: 8}.get(size, 32)
     total = 0

@@ -1,6 +1,6 @@
-"""A contraction's accesses, for the loop nests that templates describe their schedules with.
+"""A contraction's accesses, for the loop nests with which templates describe their schedules.
 
-Nests are over the fused axes ``z`` (batch, where there is one), ``m``, ``n`` and ``k``.
+Loop nests iterate over the fused axes ``z`` (the batch, if its size exceeds 1), ``m``, ``n`` and ``k``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.tiles import ceildiv
 
 WORKSPACE = "ws"
-"""Name of the partial results as a tensor."""
+"""Name of the tensor of partial results."""
 
 
 def extents(c: CudaContraction) -> dict[str, int]:
@@ -24,14 +24,14 @@ def extents(c: CudaContraction) -> dict[str, int]:
 
 
 def blocks(c: CudaContraction, bm: int, bn: int, bk: int, group: int, split: int) -> list[Loop]:
-    """Loops over pieces of K, the batch, and tiles as blocks walk them: down ``group`` rows of tiles, then along N."""
+    """Loops over splits of K, the batch, and tiles in raster order: down ``group`` rows of tiles, then along N."""
     found = []
     if split > 1:
         piece = ceildiv(ceildiv(c.k.size, bk), split) * bk
         found.append(Loop("k", c.k.size, piece, "parallel", argument="SPLIT"))
     if c.batch.size > 1:
         found.append(Loop("z", c.batch.size, 1, "parallel"))
-    # The last group may have fewer rows: here all are alike, and as many.
+    # The last group may have fewer rows of tiles. The nest keeps the number of groups and makes them equal.
     tiles = ceildiv(c.m.size, bm)
     rows = ceildiv(tiles, ceildiv(tiles, group)) * bm
     return [
@@ -52,9 +52,9 @@ def reads(c: CudaContraction, side: str) -> tuple[Access, ...]:
 def accesses(
     c: CudaContraction, split: bool, copied: tuple[Access | None, Access | None] = (None, None)
 ) -> tuple[Access, ...]:
-    """What the main kernel reads and writes; with ``split`` it writes partial results.
+    """Accesses of the main kernel; with ``split`` it stores partial results.
 
-    ``copied``: what it reads instead of side A and of side B, where a kernel before has copied them.
+    ``copied``: accesses that replace the reads of side A and of side B, if an earlier kernel has copied the side.
     """
     found: list[Access] = []
     for side, copy in zip(("a", "b"), copied, strict=True):
@@ -70,7 +70,7 @@ def accesses(
 
 
 def staged_names(c: CudaContraction, side: str) -> tuple[str, ...]:
-    """Tensors of a side, which its tile in shared memory holds the values of."""
+    """Names of a side's tensors: its tile in shared memory holds their values."""
     return tuple(dict.fromkeys(str(x.value) for x in c.side(side).loads()))
 
 
@@ -78,7 +78,7 @@ def summing(
     c: CudaContraction, loops: Iterable[Loop], staged: Iterable[Staged], itemsize: int, split: int,
     copied: tuple[Access | None, Access | None] = (None, None),
 ) -> LoopNest:  # fmt: skip
-    """The main kernel, which sums ``split`` pieces of K apart; ``copied`` as in :func:`accesses`."""
+    """Loop nest of the main kernel, which sums ``split`` splits of K separately; ``copied`` as in :func:`accesses`."""
     return LoopNest(
         name=c.stage.name, axes=extents(c), loops=tuple(loops), accesses=accesses(c, split > 1, copied),
         staged=tuple(staged), flops_per_point=c.flops[0], itemsize=itemsize,

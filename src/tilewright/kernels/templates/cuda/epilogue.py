@@ -28,15 +28,15 @@ from tilewright.kernels.templates.cuda.text import (
 )
 
 PLACE = {x: x for x in ("batch", "m", "n")}
-"""Texts of an element's place in the functions of a kernel's namespace."""
+"""Texts of an output element's indices in the functions of a kernel's namespace."""
 
 
 @dataclass(frozen=True)
 class Epilogue:
-    """What happens to a finished sum of a contraction.
+    """The work on a contraction's finished sums: later stages, conversion, store.
 
-    ``values`` is how many one call of ``store`` gets (a power of two). ``edges`` are the axes, of ``"mn"``, along which
-    a call may lie outside.
+    ``values``: number of sums that one call of ``store`` takes, a power of two. ``edges``: the axes out of ``"mn"``
+    along which a call may lie outside the output.
     """
 
     c: CudaContraction
@@ -54,12 +54,12 @@ class Epilogue:
         return STORAGE[self.c.output.dtype]
 
     def offset(self, batch: str, m: str, n: str, used: set[str] | None = None) -> str:
-        """Text of an element's position in the output; ``used`` gets the names of the indices in it."""
+        """Text of an element's position in the output; adds the names of its indices to ``used``."""
         fused = Names({"batch": batch, "m": m, "n": n, "k": "0"}, set() if used is None else used)
         return affine_text(self.c, Linear(0, self.c.out_strides), fused)
 
     def value(self, acc: str, used: set[str]) -> tuple[list[str], str]:
-        """Statements, and then the text of the output's value in its storage type. ``used`` gets what they use."""
+        """Statements, and the text of the output's value in its storage type; adds the names in both to ``used``."""
         c = self.c
         axes = AxisTexts(c, Names(PLACE, used))
         held: dict[str, str] = {}
@@ -89,7 +89,7 @@ class Epilogue:
 
     @cached_property
     def finished(self) -> Function:
-        """``finish(inputs..., v, batch, m, n)``: the value to be stored for the accumulator ``v``."""
+        """``finish(inputs..., v, batch, m, n)``: returns the value to store for the accumulator ``v``."""
         used = set[str]()
         lines, text = self.value("v", used)
         body = "".join(f"    {line}\n" for line in [*lines, f"return {text};"])
@@ -97,9 +97,9 @@ class Epilogue:
 
     @cached_property
     def stored(self) -> Function:
-        """``store(inputs..., out, v, batch, m, n)``: the array ``v`` of ``values``, finished and stored at n, n+1, ...
+        """``store(inputs..., out, v, batch, m, n)``: finishes and stores the array ``v`` of ``values`` at n, n+1, ...
 
-        n is a multiple of ``values``, a power of two; what is outside of the output is left out.
+        n is a multiple of ``values``, a power of two. Elements outside the output are not stored.
         """
         c, v = self.c, self.values
         body, used = "", set[str]()
@@ -112,11 +112,11 @@ class Epilogue:
         return self._function("store", "void", own, body + self.write(v, used, edge=inner), used)
 
     def define(self) -> str:
-        """Both functions."""
+        """Definitions of both functions, ``finish`` and ``store``."""
         return self.finished.define() + self.stored.define()
 
     def _exists(self, n: str, used: set[str]) -> str:
-        """Text of the condition that the element at ``n`` exists, beyond M and N; "" where all do."""
+        """Text of the condition, besides the bounds of M and N, that the element at ``n`` exists; "" if all do."""
         c = self.c
         axes = AxisTexts(c, Names({**PLACE, "n": n}, used))
         p = printer(c.program, c.stage.ranges, axes, {}, c.clips, used=used)
@@ -127,8 +127,8 @@ class Epilogue:
     ) -> str:  # fmt: skip
         """Statements that finish and store the array ``v`` of ``values`` at ``n``, ``n + 1``, ...
 
-        ``at`` is the first one's position in the output where that is known as such; they lie there in
-        order. ``edge``: the array may reach beyond N. ``used`` gets the names that the statements use.
+        ``at``: text of the first element's position in the output, if known; the elements lie contiguously from there.
+        ``edge``: the array may reach beyond N. Adds the names that the statements use to ``used``.
         """
         w = min(values, self.c.store_width)
         many = w < values
@@ -152,10 +152,10 @@ def in_packs(
     ctype: str, values: int, width: int, to: str, value: Callable[[str], str], skipped: Sequence[str], pad: str,
     single: bool,
 ) -> str:  # fmt: skip
-    """Statements that store ``values`` neighbours at ``to``, ``width`` at once: from ``i`` on where there are more.
+    """Statements that store ``values`` contiguous elements at ``to`` in packs of ``width``.
 
-    ``value`` gives the text of one, by that of its number; neighbours for which a condition of ``skipped`` holds are
-    left out. ``single``: one at once is no pack.
+    Several packs are stored in a loop over ``i``. ``value`` returns the text of an element, given the text of its
+    number. Packs for which a condition of ``skipped`` holds are not stored. ``single``: stores a scalar, not a pack.
     """
     many = width < values
     head = f"{pad}TW_UNROLL\n{pad}for (int i = 0; i < {values}; i += {width}) {{\n" if many else ""
@@ -172,16 +172,16 @@ def in_packs(
 
 
 def combine(c: CudaContraction, left: str, right: str) -> str:
-    """Text of two partial results as one, in the accumulator's type."""
+    """Text that combines two partial results, in the accumulator's type."""
     e: Expr = c.monoid.combine[0]
     return printer(c.program, {}, {}, {"l0": left, "r0": right}, (e,)).scalar(e)
 
 
 def update(c: CudaContraction, left: str, a: str, b: str) -> str:
-    """Text of a partial result with one more step of K, given the values of the two sides."""
+    """Text of a partial result after one more step of K, given the texts of the two sides' values."""
     return printer(c.program, {}, {}, {"l0": left, "a": a, "b": b}, (c.updated,)).scalar(c.updated)
 
 
 def identity(c: CudaContraction) -> str:
-    """Text of the reduction's start."""
+    """Text of the reduction's identity."""
     return printer(c.program, {}, {}, {}, ()).scalar(c.monoid.identity[0])

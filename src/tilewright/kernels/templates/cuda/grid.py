@@ -1,4 +1,4 @@
-"""Distribution of a kernel's outputs over blocks and threads: the loops that features are of, and the C++ text."""
+"""Mapping of a kernel's outputs to blocks and threads: as a loop nest for features, and as C++ text."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ WARP = 32
 
 @dataclass(frozen=True)
 class Grid:
-    """Outputs distributed to threads, which are numbered along the fused ``axes``, the last one innermost.
+    """Outputs mapped to threads, which are numbered along the fused ``axes``, the last axis innermost.
 
-    A thread computes ``own`` neighbours along each axis (where no number is given, one), ``each`` times, a block's
-    threads apart; ``lanes`` threads share an output. ``left`` outputs along the last axis are no whole vector: threads
-    take them one by one after all others.
+    A position is a vector of ``own`` neighbouring outputs along each axis (1 along an axis without a number). A thread
+    computes ``each`` positions, ``threads`` positions apart. ``lanes`` threads share an output. ``left`` outputs along
+    the last axis make no whole vector: threads compute them one by one, after all whole vectors.
     """
 
     axes: Mapping[str, int]
@@ -34,17 +34,17 @@ class Grid:
 
     @cached_property
     def extents(self) -> dict[str, int]:
-        """Threads' positions along each axis."""
+        """Number of positions along each axis."""
         return {a: n if self.own.get(a, 1) == 1 else ceildiv(n, self.own[a]) for a, n in self.axes.items()}
 
     @property
     def items(self) -> int:
-        """All positions."""
+        """Number of positions in total."""
         return prod(self.extents.values()) + max(0, self.left - 1)
 
     @cached_property
     def positions(self) -> IntExpr:
-        """All positions, as an expression of the size that calls choose."""
+        """Number of positions in total, as an expression of the symbolic size."""
         (outer, size), *rest = self.axes.items()
         own = self.own.get(outer, 1)
         if not isinstance(size, Extent):
@@ -65,20 +65,20 @@ class Grid:
 
     @property
     def count(self) -> IntExpr:
-        """Blocks, as an expression of the size that calls choose."""
+        """Number of blocks, as an expression of the symbolic size."""
         return self.blocks if isinstance(self.positions, int) else ["ceildiv", self.positions, self.per_block]
 
     @property
     def ragged(self) -> bool:
-        """Whether the last block may have positions too many."""
+        """Whether the last block may reach beyond the last position."""
         return not isinstance(self.positions, int) or self.positions % self.per_block != 0
 
     # ------------------------------------------------------------------ as loops
 
     def loops(self, extents: Mapping[str, int] | None = None) -> tuple[list[Loop], list[Loop]]:
-        """Loops over blocks, rounds and warps; loops over a warp's threads (vector lanes) and a thread's neighbours.
+        """Outer loops over blocks, rounds and warps; inner loops over a warp's threads and a thread's vector.
 
-        ``extents`` are those that blocks walk, where the grid is that of a block's tile.
+        ``extents``: extents of the whole output, if this grid covers a single block's tile.
         """
         own = {a: self.own.get(a, 1) for a in self.axes}
         counts = (self.per_block, self.threads // self.lanes, min(self.threads, WARP) // self.lanes)
@@ -93,18 +93,18 @@ class Grid:
     # ------------------------------------------------------------------ as text
 
     def shared_place(self, kind: str = "int") -> str:
-        """Text of a thread's position where several threads share it."""
+        """Text of a thread's position if several threads share one."""
         return f"({kind})blockIdx.x * {self.per_block} + (int)threadIdx.x / {self.lanes}"
 
     def clamped(self, place: str) -> str:
-        """Text of a position that exists: threads beyond the last take that one."""
+        """Text of a position clamped to the last existing one."""
         last = f"{integers.text(self.positions)} - 1" if not isinstance(self.positions, int) else f"{self.items - 1}"
         return f"{place} < {integers.text(self.positions)} ? {place} : {last}"
 
     def walk(self, body: Callable[[str], str], kind: str = "int", rolled: bool = False) -> str:
-        """Statements that do ``body``, given its indentation, for every position ``e`` of a thread.
+        """Statements that run ``body`` for every position ``e`` of a thread; ``body`` takes its indentation.
 
-        ``rolled``: in a loop, even where there is one.
+        ``rolled``: prints a loop even for a single position.
         """
         first = f"({kind})blockIdx.x * {self.per_block} + (int)threadIdx.x"
         if self.each > 1 or rolled:
@@ -116,7 +116,7 @@ class Grid:
 
 
 def fused(digits: Iterable[tuple[str, int]]) -> str:
-    """Text of a number, given the names of its digits and how many values each has, the highest first."""
+    """Text of a mixed-radix number, given its digits as (name, number of values), the most significant first."""
     text = ""
     for name, count in digits:
         text = f"({text} * {count} + {name})" if text else name
@@ -124,7 +124,7 @@ def fused(digits: Iterable[tuple[str, int]]) -> str:
 
 
 def rounds(count: IntExpr, threads: int, each: int, first: str, body: str, kind: str = "int") -> str:
-    """A loop of ``each`` rounds: ``body`` for ``e`` from ``first`` on, a block's threads apart, below ``count``."""
+    """A loop of ``each`` rounds: runs ``body`` for ``e`` = ``first``, ``first + threads``, ... below ``count``."""
     ragged = not isinstance(count, int) or count % (threads * each)
     end = f"        if (e >= {integers.text(count)}) break;\n" if ragged else ""
     return (
@@ -134,7 +134,7 @@ def rounds(count: IntExpr, threads: int, each: int, first: str, body: str, kind:
 
 
 def spread(extents: Mapping[str, int], count: int) -> dict[str, int]:
-    """The box that is most like a run of ``count`` fused positions: full along inner axes, the rest along the first."""
+    """The box closest to ``count`` consecutive fused positions: inner axes in full, the rest along the first axis."""
     found = dict(extents)
     for a in reversed(tuple(extents)):
         found[a] = count if a == next(iter(extents)) else min(extents[a], count)
@@ -143,5 +143,5 @@ def spread(extents: Mapping[str, int], count: int) -> dict[str, int]:
 
 
 def narrowed(outside: Mapping[str, int], inside: Mapping[str, int], kind: str, level: str) -> list[Loop]:
-    """Loops from boxes of one size to smaller ones, outermost axis first."""
+    """Loops that tile boxes of extents ``outside`` into boxes of extents ``inside``, outermost axis first."""
     return [Loop(a, n, inside[a], kind, level) for a, n in outside.items() if inside[a] < n]

@@ -1,7 +1,7 @@
-"""Parts of a program as kernels of their own: parameters, intermediates, indices, values.
+"""One kernel for each part of a program: parameters, intermediates, indices, values.
 
-A part that is no result writes to the workspace; each kernel is given exactly the pointers that it
-uses, under the names of the program's tensors, and ``out``.
+A part that is not a result stores to the workspace. Each kernel takes exactly the pointers that it uses, named as the
+program's tensors, and ``out``.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ ALIGN = 256
 """Bytes to which an intermediate is aligned in the workspace."""
 
 ROOM = 1 << 16
-"""How far a fused index may exceed its extent."""
+"""Largest excess of a fused index over its extent."""
 
 
 def supported(program: Program) -> bool:
-    """Whether every element type of a program can be read, computed and stored here."""
+    """Whether CUDA kernels can read, compute and store every element type of a program."""
     types = {t.dtype for t in program.tensors.values()}
     for s in program.stages:
         exprs = (*s.body, *((*s.monoid.identity, *s.monoid.combine, s.monoid.finish) if s.monoid else ()))
@@ -35,14 +35,14 @@ def supported(program: Program) -> bool:
 
 
 def intermediates(program: Program, parts: Sequence[Part]) -> Workspace:
-    """Room for what every part gives that is no result; nothing is used twice."""
+    """Workspace with an array for each part that is not a result; no two parts share memory."""
     outputs = {t.name for t in program.outputs}
     kept = [program.tensors[p.target] for p in parts if p.target not in outputs]
     return Workspace(tuple(Array(t.name, storage(t.dtype), t.size) for t in kept), ALIGN)
 
 
 def given(program: Program, part: Part, used: Collection[str], where: Workspace) -> tuple[Parameter, ...]:
-    """Parameters of a part's kernel: the tensors that its text has ``used``, and ``out``."""
+    """Parameters of a part's kernel: the tensors in ``used``, and ``out``."""
     numbers = {t.name: n for n, t in enumerate((*program.inputs, *program.outputs))}
 
     def pointer(declared: str, name: str) -> Parameter:
@@ -57,7 +57,7 @@ def given(program: Program, part: Part, used: Collection[str], where: Workspace)
 
 
 def is_narrow(program: Program, part: Part) -> bool:
-    """Whether ``int`` holds every index and position of a part, fused indices beyond their extents too."""
+    """Whether ``int`` holds every index and position of a part, including fused indices up to ``ROOM`` too large."""
     total = part.outputs
     reduced = part.points // max(1, total)
     if max(total, reduced) + ROOM >= NARROW:
@@ -66,9 +66,9 @@ def is_narrow(program: Program, part: Part) -> bool:
 
 
 def fits(tensors: Mapping[str, Tensor], exprs: Sequence[Expr], ranges: Mapping[str, int], sizes: Sequence[int]) -> bool:
-    """Whether ``int`` holds every index and position of expressions, 64-bit indices read from memory aside.
+    """Whether ``int`` holds every index and position of expressions, except 64-bit indices read from memory.
 
-    With those, a printer computes in 64 bits what they take part in.
+    A printer computes expressions with 64-bit indices in 64 bits.
     """
     if max((*sizes, *(t.size for t in tensors.values()))) >= NARROW - ROOM:
         return False
@@ -81,7 +81,7 @@ def refusal(
     program: Program, tensors: Mapping[str, Tensor], exprs: Sequence[Expr], ranges: Mapping[str, int],
     sizes: Sequence[int] = (),
 ) -> str:  # fmt: skip
-    """Why no kernel computes expressions of flat tensors; empty where one does."""
+    """Reason why no kernel can compute expressions of flat tensors; empty if one can."""
     if not supported(program):
         return "has an element type that is not known here"
     return "" if fits(tensors, exprs, ranges, sizes) else "has indices that no int holds"
@@ -93,31 +93,31 @@ def refusal(
 def part_printer(
     program: Program, part: Part, used: set[str], var: Mapping[str, str] | None = None
 ) -> DevicePrinter:  # fmt: skip
-    """A printer of a part's values, whose axes have their own names; ``used`` gets those of axes and tensors."""
+    """A printer of a part's values, with axes under their own names; adds names of axes and tensors to ``used``."""
     made = printer(program, part.ranges, names(part, used), var or {}, part.expressions, used=used)
     made.narrow = is_narrow(program, part)
     return made
 
 
 def names(part: Part, used: set[str]) -> Names:
-    """Axes under their own names."""
+    """Texts of a part's axes: each axis under its own name."""
     return Names({a: a for a in part.ranges}, used)
 
 
 def evaluated(p: DevicePrinter, exprs: Sequence[Expr], pad: str, prefix: str = "t") -> tuple[str, list[str]]:
-    """Statements that compute repeated values once, and the texts of all values after them."""
+    """Statements that compute repeated subexpressions once, and the texts of all values."""
     lines: list[str] = []
     texts = bound(p, exprs, lines, prefix)
     return "".join(f"{pad}{line}\n" for line in lines), texts
 
 
 def place(part: Part) -> Linear:
-    """An output's position."""
+    """An output's position in the part's tensor, in elements."""
     steps = zip(part.axes, part.extents, strides_of(part.extents), strict=True)
     return Linear(0, {a: step for a, n, step in steps if n > 1})
 
 
 def place_text(part: Part, names: Mapping[str, str], unit: str = "") -> str:
-    """Text of an output's position, given the texts of axes; ``unit`` ends factors."""
+    """Text of an output's position, given the texts of axes; ``unit`` is a suffix of integer literals."""
     terms = ((names[a], step) for a, step in place(part).coef.items())
     return " + ".join(a if step == 1 else f"{a} * {step}{unit}" for a, step in terms) or "0"

@@ -1,6 +1,6 @@
-"""A GPU's kernels as one value: heads in C++, launches, loops and static features follow from it.
+"""Descriptions of GPU kernels, from which signatures in C++, launches, loop nests and static features follow.
 
-A source has device functions in the namespace ``<symbol>_``, then its kernels in the order of their launches.
+A source holds device functions in the namespace ``<symbol>_``, then the kernels in launch order.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from tilewright.kernels.templates.cuda import sizes
 from tilewright.kernels.templates.cuda.text import STORAGE
 
 Parameter = tuple[str, str, Any]
-"""A kernel's parameter: its declaration in C++, and the kind and value that a launch gives it (:class:`.Launch`)."""
+"""A kernel's parameter: its C++ declaration, and the kind and value of its launch argument (:class:`.Launch`)."""
 
 
 def pointers(program: Program) -> tuple[Parameter, ...]:
-    """The pointers that a launch gives by itself: inputs, output and workspace."""
+    """Default pointer parameters of a launch: inputs, output and workspace."""
     inputs = program.inputs
     return (
         *((f"const {STORAGE[t.dtype]} *__restrict__ {t.name}", "tensor", n) for n, t in enumerate(inputs)),
@@ -31,19 +31,20 @@ def pointers(program: Program) -> tuple[Parameter, ...]:
 
 
 def tensor_maps(maps: Mapping[str, Mapping[str, Any]]) -> tuple[Parameter, ...]:
-    """Parameters for tensor maps, by their names."""
+    """Parameters for tensor maps; ``maps`` holds their descriptions by name."""
     return tuple((f"TW_TENSOR_MAP({name})", "tensor_map", described) for name, described in maps.items())
 
 
 @dataclass(frozen=True, kw_only=True)
 class GlobalFunction:
-    """One kernel of a source for a program: what its head in C++ and its launch both say.
+    """One kernel of a program's source: the common description of its signature in C++ and its launch.
 
-    ``symbol`` follows the source's own in the function's name. ``body`` gives its statements, for that symbol.
-    ``blocks`` is the number of blocks along x, ``blocks_y`` along y; ``cluster`` the number of blocks in a cluster;
-    ``min_blocks`` that of blocks for which a multiprocessor must have room; ``shared`` the bytes of shared memory of a
-    block. ``arguments`` are launch arguments beside the size that calls choose. ``own`` gives the parameters before
-    those, where they are others than :func:`pointers`. ``loops`` gives the loop nests of its work.
+    ``symbol``: suffix of the source's symbol in the function's name. ``body``: returns the statements, given the
+    source's symbol. ``blocks``, ``blocks_y``: number of blocks along x and y. ``cluster``: number of blocks in a
+    cluster. ``min_blocks``: number of blocks that must fit a multiprocessor. ``shared``: bytes of shared memory a
+    block. ``arguments``: names of launch arguments besides the symbolic size. ``own``: returns the parameters before
+    the integers, if they are not :func:`pointers`. ``early``: the kernel may begin before the previous one ends.
+    ``loops``: returns the loop nests.
     """
 
     program: Program
@@ -80,17 +81,17 @@ class GlobalFunction:
         return any(kind == "tensor_map" for _, kind, _ in self._parameters)
 
     def head(self, symbol: str) -> str:
-        """The kernel's declaration in C++."""
+        """The kernel's signature in C++."""
         together = f" TW_CLUSTER({self.cluster})" if self.cluster > 1 else ""
         bounds = f"TW_KERNEL({self.threads}, {self.min_blocks}){together}"
         return f"{bounds} void {symbol}{self.symbol}({', '.join(self.declared)})"
 
     def define(self, symbol: str) -> str:
-        """The kernel in C++."""
+        """The kernel's definition in C++."""
         return f"{self.head(symbol)} {{\n{self.body(symbol)}}}\n"
 
     def under(self, symbol: str) -> Launch:
-        """The function's launch."""
+        """The kernel's launch, in a source with this symbol."""
         listed = tuple((kind, value) for _, kind, value in self._parameters) if self.own is not None else ()
         return Launch(
             symbol + self.symbol, self._integers, (self.blocks, self.blocks_y, 1), (self.threads, 1, 1), self.shared,
@@ -99,18 +100,18 @@ class GlobalFunction:
 
 
 def functions_of(kernel: Kernel) -> tuple[GlobalFunction, ...]:
-    """The functions that a GPU's kernel launches, in order."""
+    """The global functions that a GPU kernel launches, in order."""
     return tuple(x for x in kernel.launches if isinstance(x, GlobalFunction))
 
 
 def main_of(kernel: Kernel) -> GlobalFunction:
-    """The function that has the source's symbol as its name."""
+    """The global function whose name is the source's symbol, without a suffix."""
     return next(x for x in functions_of(kernel) if not x.symbol)
 
 
 @dataclass(frozen=True)
 class DeviceText:
-    """Text of ``device`` functions, then of the functions that a kernel launches, which state its loops."""
+    """Printer of a GPU source: the ``device`` functions, then the global functions of the launches."""
 
     device: Callable[[], str]
 
@@ -127,7 +128,7 @@ def gpu_kernel(
     launches: tuple[GlobalFunction, ...], static: Static, device: Callable[[], str] = lambda: "",
     workspace: IntExpr = 0, align: int = 1, rounding: float = 1.0,
 ) -> Kernel:  # fmt: skip
-    """A GPU's kernel: ``launches`` in order, of which the one without a symbol is the main one."""
+    """A GPU kernel with ``launches`` in order; the launch without a symbol suffix is the main one."""
     return Kernel(
         text=DeviceText(device), static=static, launches=launches, workspace=Workspace.of(workspace),
         align=align, rounding=rounding,

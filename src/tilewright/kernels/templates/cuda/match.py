@@ -1,7 +1,7 @@
-"""Which contractions a GPU computes in tiles: what is accumulated, sizes, phases, scales.
+"""Recognition of contractions that a GPU computes in tiles: accumulated types, sizes, phases, scales.
 
-A group of axes is walked as one fused index that is split again by division, so any axes fit in any group, whatever
-their place in the output.
+Kernels iterate over a group of axes by one fused index and recover the axes by division. So any axis may be in any
+group, wherever it is in the output.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from tilewright.kernels.templates.cuda.scales import BlockScales, after, in_bloc
 from tilewright.kernels.templates.cuda.sizes import divisor
 
 ACCUMULATED = ("float32", "float64", "int32", "int64")
-"""What may be accumulated. Sides may hold any dtype."""
+"""Dtypes of accumulators. Sides may have any dtype."""
 
 LARGEST = (1 << 31) - (1 << 16)
-"""Fused indices are 32-bit, with room for a tile past the end."""
+"""Largest size of a group: fused indices are 32-bit, with room for a tile past the end."""
 
 
 @dataclass(frozen=True, eq=False)
 class CudaContraction(family.Contraction):
     """A contraction whose results are stored where all ``clips`` hold (conditions on output axes).
 
-    ``strides``, where given, are the steps along these axes in the real output (:mod:`.phases`). ``chosen``, where
-    given, is the batch of each row of M, which has one alone: tiles hold rows of one batch (:mod:`.sorting`).
-    ``scales``, where given, multiply the sum of each block of K, and are no part of the sides (:func:`folded`).
+    ``strides``, if given: elements between neighbours in the real output along each output axis (:mod:`.phases`).
+    ``chosen``, if given: the batch that each row of M chooses; tiles hold rows of one batch (:mod:`.sorting`).
+    ``scales``, if given: factors of the sum of each block of K, taken out of the sides (:func:`folded`).
     """
 
     clips: tuple[Expr, ...] = ()
@@ -51,22 +51,22 @@ class CudaContraction(family.Contraction):
 
     @cached_property
     def groups(self) -> tuple[tuple[str, Group], ...]:
-        """The groups of axes by the names of their fused indices."""
+        """The groups of axes, with the names of their fused indices."""
         return ("batch", self.batch), ("m", self.m), ("n", self.n), ("k", self.k)
 
     @property
     def is_sorted(self) -> bool:
-        """Whether tiles hold rows of one batch, sorted by it, wherever they lie."""
+        """Whether rows choose their batch, so that each tile gathers rows of one batch in sorted order."""
         return self.chosen is not None
 
     @property
     def batches(self) -> int:
-        """Batches that have M rows each: one where rows choose theirs."""
+        """Number of batches of M rows each: 1 if rows choose their batch."""
         return 1 if self.is_sorted else self.batch.size
 
     @property
     def outputs(self) -> int:
-        """Elements of the output."""
+        """Number of elements of the output."""
         return self.batches * self.m.size * self.n.size
 
     def side(self, name: str) -> Expr:
@@ -74,16 +74,16 @@ class CudaContraction(family.Contraction):
         return self.lhs if name == "a" else self.rhs
 
     def free(self, side: str) -> Group:
-        """The output axes of a side that the other one does not read."""
+        """The group of output axes that only this side reads: M for side A, N for side B."""
         return self.m if side == "a" else self.n
 
     def vector_width(
         self, where: Linear, group: Group, itemsize: int, stop: frozenset[str] = frozenset(),
         others: tuple[tuple[Expr, int], ...] = (),
     ) -> int:  # fmt: skip
-        """The most elements (a power of two, at most 16 bytes) that one access along a group may hold.
+        """Largest vector width of an access along a group, in elements: a power of two, at most 16 bytes.
 
-        ``where``, with ``others``, is the access's position in its tensor; a run ends at an axis in ``stop``.
+        ``where`` plus ``others``: the access's position in its tensor. A contiguous run ends at an axis in ``stop``.
         """
         run, inside = 1, list[tuple[str, int]]()
         stop = stop.union(*(e.axes() for e, _ in others))
@@ -99,29 +99,29 @@ class CudaContraction(family.Contraction):
 
     @cached_property
     def store_width(self) -> int:
-        """The most elements of the output along N that one store may hold."""
+        """Largest vector width of a store along N, in elements of the output."""
         return self.vector_width(Linear(0, self.out_strides), self.n, ITEMSIZE[self.output.dtype])
 
     @property
     def store_bytes(self) -> int:
-        """Bytes of the widest store of the output."""
+        """Bytes of the widest store to the output."""
         return self.store_width * ITEMSIZE[self.output.dtype]
 
     @cached_property
     def zero_is_neutral(self) -> bool:
-        """Whether a step of K whose sides are both zero changes nothing, so that tiles may be padded."""
+        """Whether a step of K with zeros on both sides leaves the sum unchanged, so that zeros may pad tiles."""
         return self.is_sum and _at_zero(self.body) == 0
 
 
 def takes_range(c: CudaContraction) -> bool:
-    """Whether the size that calls choose is that of tiles alone: the outermost axis of M, N or the batch."""
+    """Whether the symbolic size changes the number of tiles only: it is the outermost axis of M, N or the batch."""
     chosen = next((g for g in (c.m, c.n, c.batch) if g.varying), None)
     return chosen is not None and chosen.axes[0] == c.stage.axes[0] and c.program.varying is not None and not c.clips
 
 
 @lru_cache(maxsize=256)
 def match(program: Program) -> CudaContraction | None:
-    """The contraction that a program is, or ``None``; the same object each time."""
+    """Recognises a program as a contraction, or returns ``None``; equal programs give one object."""
     forms = [c for form in family.contractions(program) if (c := computed(form)) is not None]
     if not forms:
         return None
@@ -131,13 +131,16 @@ def match(program: Program) -> CudaContraction | None:
 
 
 def _scaled_by_batch(c: CudaContraction) -> bool:
-    """Whether a factor of A differs between batches alone: as one of B, blocks of columns are no batches."""
+    """Whether a factor of A depends on the batch but not on M.
+
+    Recognised as a factor of B instead, blocks of columns need no batch axis.
+    """
     batch = set(c.batch.axes)
     return c.is_product and any(f.axes() & batch and not f.axes() & set(c.m.axes) for f in factors(c.lhs))
 
 
 def computed(c: family.Contraction) -> CudaContraction | None:
-    """A contraction as it is computed on a GPU, ``None`` for sums or sizes that are not."""
+    """A contraction in the form that GPUs compute; ``None`` for unsupported accumulator dtypes or sizes."""
     if c.acc not in ACCUMULATED or max(c.batch.size, c.m.size, c.n.size, c.k.size) > LARGEST:
         return None
     made = CudaContraction(
@@ -147,7 +150,7 @@ def computed(c: family.Contraction) -> CudaContraction | None:
 
 
 def _in_phases(program: Program) -> CudaContraction | None:
-    """The contraction over phases that do not divide their axis."""
+    """The contraction over phases that do not divide their axis (:mod:`.phases`), or ``None``."""
     form = ragged(program)
     if form is None:
         return None
@@ -159,7 +162,7 @@ def _in_phases(program: Program) -> CudaContraction | None:
 
 
 def scaled_after(c: CudaContraction) -> CudaContraction:
-    """A sum of products whose quantised factors are scaled: the scales multiply the finished sum instead."""
+    """Moves scales of quantised factors that are free of K out of a sum of products, to the finished sum."""
     if not c.is_product or c.acc not in ("float32", "float64"):
         return c
     moved = after((c.lhs, c.rhs), frozenset(c.k.axes))
@@ -173,9 +176,9 @@ def scaled_after(c: CudaContraction) -> CudaContraction:
 
 
 def folded(c: CudaContraction) -> CudaContraction:
-    """A sum of products whose quantised factors are scaled by blocks of K: the sum of each block is scaled instead.
+    """Moves scales of quantised factors that are constant in blocks of K out of the sum of each block.
 
-    For templates that sum blocks apart; to others such scales are part of the sides.
+    For templates that sum each block of K separately. Other templates keep the scales in the sides.
     """
     found = in_blocks((c.lhs, c.rhs), c.k) if c.is_product and c.acc == "float32" and not c.is_sorted else None
     if found is None:
@@ -185,7 +188,7 @@ def folded(c: CudaContraction) -> CudaContraction:
 
 
 def _at_zero(e: Expr) -> float | None:
-    """The value of a body whose sides are zero, where it is easily told."""
+    """The value of a body whose sides are zero; ``None`` if an operation has no rule here."""
     if e.op == "const" and isinstance(e.value, (int, float)):
         return float(e.value)
     if e.op == "var":

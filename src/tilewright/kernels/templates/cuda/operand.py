@@ -1,8 +1,8 @@
-"""How a side of a contraction is read from global memory.
+"""Reads of a contraction's side from global memory.
 
-A *plain* side is one read, perhaps under a condition (padding) and perhaps converted: tiles of it can be
-copied in vectors, or asynchronously. Its position is linear in the axes, beside functions of some of them (the
-phases of a transposed convolution). Any other side is computed element by element.
+A *plain* side is one read, perhaps guarded (padding) and perhaps converted: its tiles can be copied in vectors or
+asynchronously. Its position is linear in the axes, plus non-linear index expressions (the phases of a transposed
+convolution). A side that is not plain is computed element by element.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from tilewright.kernels.templates.cuda.text import VALUE, AxisTexts, Names, affi
 
 FAR = 1 << 40
 WIDENED = 4
-"""Bytes to which narrower elements are widened on their way."""
+"""Bytes to which narrower elements are widened on the way to shared memory."""
 
 
 @dataclass(frozen=True)
 class Plain:
-    """One read: ``tensor[where + others]``, where ``guard`` holds (``None``: everywhere), else ``other``.
+    """One read: ``tensor[where + others]`` where ``guard`` holds (``None``: everywhere), else ``other``.
 
-    ``others`` are index expressions that are not linear, without reads, and how far each step of them goes.
-    ``chain`` is what is applied to the element, outermost first: nodes ``cast``, ``round_tf32``, ``truncate_tf32``
-    (their operands do not matter). ``other`` has been through the whole chain only where it is zero.
+    ``others``: non-linear index expressions without reads, each with its stride in elements. ``chain``: conversions of
+    the element, outermost first: nodes ``cast``, ``round_tf32``, ``truncate_tf32`` (their operands do not matter).
+    ``other`` equals its converted value only if it is zero.
     """
 
     tensor: Tensor
@@ -44,7 +44,7 @@ class Plain:
 
 @dataclass(frozen=True)
 class Operand:
-    """Side ``a`` or ``b`` of a contraction: use :func:`operand`. Directions are ``"k"`` and ``"row"``: along M or N."""
+    """Side ``a`` or ``b`` of a contraction, from :func:`operand`. A direction is ``"k"``, or ``"row"`` for M or N."""
 
     c: CudaContraction
     side: str
@@ -65,7 +65,7 @@ class Operand:
 
     @property
     def group(self) -> Group:
-        """M for side A, N for side B."""
+        """The group M for side A, N for side B."""
         return self.c.free(self.side)
 
     @cached_property
@@ -75,7 +75,7 @@ class Operand:
 
     @cached_property
     def copied(self) -> bool:
-        """Whether the side's value is an element as it lies in memory, or zero: no conversion."""
+        """Whether the side's value is the stored element or zero, without conversion."""
         p = self.plain
         return p is not None and not p.chain and p.other == 0 and ITEMSIZE[p.tensor.dtype] >= WIDENED
 
@@ -83,9 +83,9 @@ class Operand:
 
     @cached_property
     def contiguous(self) -> str:
-        """Along which direction, ``"k"`` or ``"row"``, neighbours lie next to each other in memory.
+        """The contiguous direction in memory, ``"k"`` or ``"row"``.
 
-        For a side that is not plain, or is contiguous in neither, the direction with smaller steps.
+        For a side that is not plain, or is contiguous in neither direction, the direction with the smaller stride.
         """
         steps = {"k": 1 << 62, "row": 1 << 62}
         for read in _outer_loads(self.value):
@@ -97,10 +97,10 @@ class Operand:
         return "k" if steps["k"] < steps["row"] else "row"
 
     def width(self, along: str) -> int:
-        """The most elements that one access of at most 16 bytes may hold along a direction.
+        """Largest vector width along a direction, in elements: a power of two, at most 16 bytes.
 
-        A power of two: a vector that starts at a multiple of it never leaves a contiguous run, stays
-        under one guard, and is aligned if the tensor is.
+        A vector that starts at a multiple of the width stays in one contiguous run and under one guard. The vector is
+        aligned if the tensor is.
         """
         return self._widths[along]
 
@@ -120,23 +120,23 @@ class Operand:
         return Names({"batch": batch, "m": m, "n": n, "k": k}, set() if used is None else used)
 
     def offset(self, batch: str, row: str, k: str, beyond: int = 0, used: set[str] | None = None) -> str:
-        """Text of a plain side's position in its tensor (elements).
+        """Text of a plain side's position in its tensor, in elements.
 
-        It is valid within the extents, and can be computed up to ``beyond`` outside of them. ``used``, here and below:
-        what gets the variables of the indices and the names of the tensors in the text.
+        The position is valid within the extents. Up to ``beyond`` outside, it still computes without overflow. Here and
+        below, the method adds the text's index variables and tensor names to ``used``.
         """
         p = self.plain
         assert p is not None
         return affine_text(self.c, p.where, self._fused(batch, row, k, used), beyond, p.others)
 
     def guard(self, batch: str, row: str, k: str, used: set[str] | None = None) -> str | None:
-        """Text of a plain side's own condition; ``None`` where there is none. Extents are not checked."""
+        """Text of a plain side's guard, or ``None`` without a guard. The text does not check extents."""
         assert self.plain is not None
         guard = self.plain.guard
         return None if guard is None else self._printed(guard, self._fused(batch, row, k, used))
 
     def scalar(self, batch: str, row: str, k: str, used: set[str] | None = None) -> str:
-        """Text of one value of any side; valid within the extents only."""
+        """Text of one value of a side, plain or not; valid within the extents only."""
         return self._printed(self.value, self._fused(batch, row, k, used))
 
     def _printed(self, e: Expr, fused: Names) -> str:
@@ -144,7 +144,7 @@ class Operand:
         return printer(self.c.program, self.c.stage.ranges, axes, {}, (e,), used=fused.used).scalar(e)
 
     def converted(self, text: str) -> str:
-        """Text of a plain side's value, given the text of the element in its computed type."""
+        """Text of a plain side's converted value, given the text of the element in its computed type."""
         assert self.plain is not None
         e = Expr("var", self.plain.tensor.dtype, (), "v")
         for link in reversed(self.plain.chain):
@@ -153,12 +153,12 @@ class Operand:
 
 
 def _outer_loads(e: Expr) -> list[Expr]:
-    """The reads of a value, but not those that only give indices of others."""
+    """The reads of a value, except reads that only compute indices of other reads."""
     return [e] if e.op == "load" else [x for a in e.args for x in _outer_loads(a)]
 
 
 def _steps(read: Expr, tensor: Tensor) -> dict[str, int]:
-    """How far a read moves with each axis, elements; far where its position is not linear in it."""
+    """Stride of a read along each axis, in elements; ``FAR`` if its position is not linear in the axis."""
     where = position(read, tensor)
     steps = {a: where.step(a) for index in read.args for a in index.axes()}
     return {a: FAR if step is None else abs(step) for a, step in steps.items()}
@@ -166,7 +166,7 @@ def _steps(read: Expr, tensor: Tensor) -> dict[str, int]:
 
 @lru_cache(maxsize=512)
 def operand(c: CudaContraction, side: str) -> Operand:
-    """Side ``a`` or ``b`` of a contraction; the same object each time."""
+    """Side ``a`` or ``b`` of a contraction; one cached object for each."""
     return Operand(c, side)
 
 

@@ -1,4 +1,4 @@
-"""Parts as loop nests, and the traffic of their accesses, for templates that give each part a kernel."""
+"""Loop nests of parts, and the traffic of their accesses, for templates with one kernel a part."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from tilewright.kernels.templates.cuda.grid import WARP, Grid, narrowed, spread
 
 
 def grid(part: Part, threads: int, each: int = 1, lanes: int = 1, own: Mapping[str, int] | None = None) -> Grid:
-    """Outputs of a part, or rows of a scan, distributed to threads."""
+    """Maps outputs of a part, or rows of a scan, to threads."""
     axes = {a: n for a, n in zip(part.axes, part.extents, strict=True) if a != part.scanned}
     return Grid(axes or {"one": 1}, threads, each, lanes, own or {})
 
 
 def nest(part: Part, grid: Grid, reduce: Mapping[str, str] | None = None) -> LoopNest:
-    """The nest of a part. ``reduce``: the kinds of the loops over the reduce axes, where not all are ``serial``.
+    """The loop nest of a part. ``reduce``: kinds of the loops over reduction axes, if not all are ``serial``.
 
-    Threads that share an output take neighbouring elements of its reduction.
+    Threads that share an output read neighbouring elements of its reduction.
     """
     ranges = {a: n for a, n in grid.axes.items() if a not in part.ranges} | part.ranges
     folded = dict(zip(part.reduce_axes, part.reduce, strict=True))
@@ -49,7 +49,7 @@ def read_bytes(part: Part) -> int:
 
 
 def traffic(part: Part) -> float:
-    """Bytes that a part's threads read and write, before any cache."""
+    """Bytes that a part's threads load and store, before any cache."""
     total = 0
     for a in body(part)[0]:
         total += ITEMSIZE[a.dtype] * (part.outputs if a.store or a.outside else part.points)

@@ -1,8 +1,8 @@
-"""Phases of a length that they do not divide, as of a transposed convolution with an odd number of rows.
+"""Axes whose phases do not divide the extent, as in a transposed convolution with an odd number of rows.
 
-An axis ``x`` of extent 31 that occurs as ``(x + 1) // 2`` is walked as 16 pairs, ``2*q + f``, of which the last has
-one element too many: it is computed from zeros and never stored. Without this, every ``x`` would be a batch of its
-own.
+An axis ``x`` of extent 31 that occurs as ``(x + 1) // 2`` becomes 16 pairs, ``x = 2*q + f``. The last pair has one
+element too many: the kernel computes it from zeros and never stores it. Without the padding, every ``x`` would be a
+batch of its own.
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ from tilewright.kernels.rewrite.split import rounded_up
 
 @dataclass(frozen=True)
 class Ragged:
-    """A program over more positions than there are: ``strides`` of the real output along each of its axes, and for
-    each axis that has too many positions the condition, over its parts, that one exists."""
+    """A program whose axes are padded to whole phases and split.
+
+    ``strides``: elements between neighbours in the real output along each split axis. ``clips``: for each padded axis,
+    the condition that a position exists.
+    """
 
     program: Program
     strides: Mapping[str, int]
@@ -27,7 +30,10 @@ class Ragged:
 
 
 def ragged(program: Program) -> Ragged | None:
-    """The program with such axes taken apart; ``None`` where there are none. All its stages have one shape."""
+    """Pads and splits the axes whose phases do not divide them.
+
+    ``None`` if no axis needs padding or the stages' shapes differ.
+    """
     program = inlined(program)
     first = program.stages[0]
     extents = rounded_up(first)
@@ -56,7 +62,7 @@ def ragged(program: Program) -> Ragged | None:
 
 
 def clipped(value: Expr, clips: tuple[Expr, ...]) -> Expr:
-    """A side's value at existing positions, and zero at others, where nothing is read."""
+    """A side's value where ``clips`` hold, and zero without a read elsewhere."""
     mine = [c for c in clips if c.axes() & value.axes()]
     if not mine:
         return value

@@ -1,10 +1,9 @@
-"""Which output tile a block computes.
+"""Raster order: the output tile that a block computes.
 
-Blocks are numbered along ``blockIdx.x`` alone: pieces of K outermost, then batch, then tiles. Tiles go
-down ``GROUP`` rows before they move to the next column, so that blocks which run together share rows
-of A and columns of B in the L2 cache. With a well chosen ``GROUP`` the tiles that run at once are nearly as square as
-they can be. On grids of 16 x 16 to 128 x 64 tiles, 132 multiprocessors read 1% to 16% less than along a Hilbert curve,
-which would take a loop a tile.
+Blocks are numbered along ``blockIdx.x`` alone: splits of K outermost, then batch, then tiles. Tiles go down ``GROUP``
+rows before the next column, so that concurrent blocks share rows of A and columns of B in the L2 cache. With a well
+chosen ``GROUP``, concurrent tiles form a nearly square region. 132 multiprocessors then read 1% to 16% less than along
+a Hilbert curve, on grids of 16 x 16 to 128 x 64 tiles. A Hilbert curve would also need a loop for each tile.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from tilewright.kernels.codegen.integers import text, unsigned
 from tilewright.kernels.templates.cuda.sizes import several, times
 
 MAX_BLOCKS = (1 << 31) - 1
-"""The most blocks a grid may have along x."""
+"""Largest number of blocks of a grid along x."""
 
 
 @dataclass(frozen=True)
 class Raster:
-    """Tiles along M and N, and batches, as expressions of launch arguments; ``split``: pieces of K have blocks each."""
+    """Numbers of tiles along M and N and of batches, as expressions of launch arguments; ``split``: K is split."""
 
     tiles_m: IntExpr
     tiles_n: IntExpr
@@ -31,15 +30,15 @@ class Raster:
 
     @property
     def blocks(self) -> IntExpr:
-        """Blocks to launch."""
+        """Number of blocks to launch."""
         tiles = times(self.tiles_m, self.tiles_n, self.batches)
         return ["*", "SPLIT", tiles] if self.split else tiles
 
     def declare(self, reads: Collection[str] = ("tile_m", "tile_n", "batch"), start: str = "") -> list[str]:
         """Statements that declare ``tile_m``, ``tile_n``, ``batch`` and, when ``split``, ``piece``.
 
-        Of what is always 0, only names in ``reads`` are declared. ``start``: text of the tile's number, that of the
-        block if empty.
+        A variable that is always 0 is declared only if ``reads`` holds its name. ``start``: text of the tile's number;
+        empty for the block's number.
         """
         tiles, rows, columns = times(self.tiles_m, self.tiles_n), text(self.tiles_m), text(self.tiles_n)
         lines = [f"int tile = {start or '(int)blockIdx.x'};"]
@@ -70,7 +69,7 @@ class Raster:
 
 
 def arguments(split: bool) -> tuple[str, ...]:
-    """Launch arguments of a kernel whose blocks are numbered so."""
+    """Launch arguments of a kernel whose blocks follow a raster."""
     return ("GROUP", "SPLIT") if split else ("GROUP",)
 
 

@@ -1,4 +1,4 @@
-"""Accumulators of a monoid as C++: started, folded, merged across the lanes of a warp and across warps."""
+"""C++ of a monoid's accumulators: initialisation, folding, merging across the lanes of a warp and across warps."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tilewright.kernels.templates.cuda.text import bound, printer
 class Accumulators:
     """One partial result in the variables ``<name>0``, ``<name>1``, ...; with a ``suffix``, in elements of arrays.
 
-    Merging combines the result of a lane with that of a later one in this order; which elements a lane
-    folds is up to the caller.
+    Merging combines a lane's result with a later lane's result, in this order. The caller decides which elements a lane
+    folds.
     """
 
     program: Program
@@ -30,7 +30,7 @@ class Accumulators:
 
     @property
     def types(self) -> tuple[str, ...]:
-        """C type of each component; conditions are held as ``int``."""
+        """C type of each component; a ``bool`` component is an ``int``."""
         return tuple("int" if e.dtype == "bool" else computed(e.dtype) for e in self.monoid.identity)
 
     @property
@@ -39,37 +39,37 @@ class Accumulators:
 
     @property
     def others(self) -> list[str]:
-        """Variables of another partial result."""
+        """Variables of a second partial result, to merge with this one."""
         return [f"{self.name}o{n}" for n in range(self.parts)]
 
     @property
     def slot(self) -> int:
-        """Bytes set aside for a component in shared memory: the same for all, so that all are aligned."""
+        """Bytes of a component's slot in shared memory: one size for all components, so that all are aligned."""
         return max(C_BYTES[t] for t in self.types)
 
     @property
     def bytes(self) -> int:
-        """Bytes of a whole partial result there."""
+        """Bytes of a whole partial result in shared memory."""
         return self.parts * self.slot
 
     @property
     def var(self) -> dict[str, str]:
-        """The accumulators as what a finish or a later expression reads."""
+        """Names by which a finish or a later expression reads the accumulators: ``l0``, ``l1``, ..."""
         return {f"l{n}": name for n, name in enumerate(self.names)}
 
     @property
     def neutral(self) -> tuple[str, ...]:
-        """Text of each component's neutral value."""
+        """Text of each component's identity value."""
         p = printer(self.program, {}, {}, {}, ())
         return tuple(p.scalar(e) for e in self.monoid.identity)
 
     def start(self, pad: str) -> str:
-        """Declarations, with the neutral values."""
+        """Declarations that initialise the accumulators with the identity."""
         parts = zip(self.types, self.names, self.neutral, strict=True)
         return "".join(f"{pad}{t} {n} = {e};\n" for t, n, e in parts)
 
     def combine(self, right: Sequence[str], pad: str, swap: bool = False) -> str:
-        """Statements that merge another partial result into this one; ``swap``: the other one comes first."""
+        """Statements that merge the partial result ``right`` into this one; ``swap``: as the left operand instead."""
         mine, other = ("r", "l") if swap else ("l", "r")
         var = {f"{mine}{n}": x for n, x in enumerate(self.names)}
         var |= {f"{other}{n}": x for n, x in enumerate(right)}
@@ -84,14 +84,14 @@ class Accumulators:
         return "".join(f"{pad}{line}\n" for line in lines)
 
     def fold(self, statements: str, values: Sequence[str], pad: str) -> str:
-        """Statements that combine one element, given the statements and texts of its components."""
+        """Statements that fold one element into the accumulators, given ``statements`` and texts of its components."""
         lines = "".join(
             f"{pad}const {t} {self.name}v{n} = {v};\n" for n, (t, v) in enumerate(zip(self.types, values, strict=True))
         )
         return statements + lines + self.combine([f"{self.name}v{n}" for n in range(self.parts)], pad)
 
     def across(self, lanes: int, pad: str) -> str:
-        """Statements that leave the result of every aligned group of ``lanes`` lanes in all of them."""
+        """Statements of an all-reduce over every aligned group of ``lanes`` lanes."""
         if lanes == 1:
             return ""
         inner = pad + "    "
@@ -106,37 +106,37 @@ class Accumulators:
 
     @property
     def ordered(self) -> bool:
-        """Whether it may matter which of two partial results comes first: not for the built-in monoids."""
+        """Whether the monoid may be non-commutative; the built-in ones are commutative."""
         return self.monoid.name not in ("sum", "prod", "max", "min", "argmax", "argmin")
 
     def put(self, base: str, slot: str, count: int, pad: str) -> str:
-        """Statements that write this result to ``slot`` of ``count`` in shared memory at ``base`` (bytes)."""
+        """Statements that write this result to slot ``slot`` of ``count`` in shared memory at ``base`` (bytes)."""
         return "".join(
             f"{pad}tw::store_shared(({t} *)({base}{_plus(at * self.slot)}) + {slot}, {x});\n"
             for at, t, x in zip(range(0, self.parts * count, count), self.types, self.names, strict=True)
         )
 
     def read(self, value: Callable[[int, str], str], pad: str) -> str:
-        """Declarations of :attr:`others`; ``value`` gives the text of a component, by its number and C type."""
+        """Declarations of :attr:`others`; ``value`` returns the text of a component, given its number and C type."""
         parts = enumerate(zip(self.types, self.others, strict=True))
         return "".join(f"{pad}const {t} {x} = {value(n, t)};\n" for n, (t, x) in parts)
 
     def take(self, pad: str) -> str:
-        """Statements that put :attr:`others` in the place of this result."""
+        """Statements that replace this result with :attr:`others`."""
         return "".join(f"{pad}{x} = {o};\n" for x, o in zip(self.names, self.others, strict=True))
 
     def get(self, base: str, slot: str, count: int, pad: str) -> str:
-        """Declarations of :attr:`others`, read from slot ``slot``."""
+        """Declarations of :attr:`others`, read from slot ``slot`` in shared memory."""
         return self.read(
             lambda n, t: f"tw::load_shared<{t}>((const {t} *)({base}{_plus(n * count * self.slot)}) + {slot})", pad
         )
 
     def gather(self, base: str, slots: int, own: str, only: str, first: str, step: int, count: int, pad: str) -> str:
-        """Statements that merge ``count`` results of a block through shared memory, for every thread.
+        """Statements that merge ``count`` results of a block through shared memory; every thread gets the result.
 
-        A thread for which ``only`` holds (``""``: any) has a result for slot ``own``; a thread merges the slots
-        ``first``, ``first + step``, ... At ``base`` lie ``slots`` slots that nothing else uses. Neighbouring
-        slots (``step`` 1; ``count`` then is a power of two, 32 at most) are merged by the lanes of every warp.
+        A thread for which ``only`` holds (``""``: every thread) writes its result to slot ``own``. A thread merges the
+        slots ``first``, ``first + step``, ... At ``base`` lie ``slots`` slots for this merge alone. With ``step`` 1,
+        the lanes of every warp merge neighbouring slots; ``count`` then is a power of two, 32 at most.
         """
         inner = pad + "    "
         text = self.put(base, own, slots, inner if only else pad)

@@ -1,4 +1,4 @@
-"""Which accesses hold several neighbouring elements at once: those of aligned runs along a thread's vector."""
+"""Vectorisable accesses: accesses to aligned contiguous runs along a thread's vector."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ WIDEST = 16
 """Bytes of the widest access."""
 
 Place = tuple[Linear, int]
-"""Where an access lies in a flat tensor, and the bytes of an element."""
+"""Position of an access in a flat tensor, and bytes of an element."""
 
 
 def places(reads: Iterable[Expr]) -> list[Place]:
-    """Where reads of flat tensors lie."""
+    """Positions and element sizes of reads of flat tensors."""
     return [(linear(x.args[0]), ITEMSIZE[x.dtype]) for x in reads]
 
 
 @dataclass(frozen=True)
 class Run:
-    """The axes along which a thread's neighbouring elements lie, walked as one: vectors begin at their multiples.
+    """The fused axes along which a thread's vectors lie; a vector begins at a multiple of its length.
 
-    ``ragged``: they need not be whole vectors long, what is left over is accessed by itself. ``single`` are axes of one
-    element, whose steps do not matter.
+    ``ragged``: the axes need not be a whole number of vectors long; elements after the last whole vector are accessed
+    one by one. ``single``: axes of extent 1, whose strides do not matter.
     """
 
     axes: Axes
@@ -37,7 +37,7 @@ class Run:
     single: frozenset[str] = frozenset()
 
     def step(self, where: Linear) -> int | None:
-        """Elements between neighbours; ``None`` where that varies."""
+        """Stride of an access along the run, in elements; ``None`` if it is not constant."""
         steps = [where.step(a) for a, _ in self.axes]
         for (outer, inner), (_, extent) in zip(itertools.pairwise(steps), self.axes[1:], strict=True):
             if outer is None or inner is None or outer != inner * extent:
@@ -45,18 +45,18 @@ class Run:
         return steps[-1] if steps else 0
 
     def aligned(self, where: Linear, count: int) -> bool:
-        """Whether every vector of ``count`` elements lies in order, at a multiple of as many."""
+        """Whether every vector of ``count`` elements is contiguous and starts at a multiple of ``count``."""
         if self.step(where) != 1 or (divisor(prod(n for _, n in self.axes)) % count and not self.ragged):
             return False
         steps = where.without(*self.single, *(a for a, _ in self.axes)).coef.values()
         return all(c % count == 0 for c in (where.const, *steps))
 
     def width(self, where: Linear, vector: int, size: int) -> int:
-        """Elements of ``size`` bytes in one access of a vector: 16 bytes at most, 1 where they do not lie in order."""
+        """Elements of ``size`` bytes in one access to a vector: at most 16 bytes; 1 if not aligned and contiguous."""
         return min(vector, WIDEST // size) if self.aligned(where, vector) else 1
 
     def widest(self, where: Linear, size: int) -> int:
-        """The most elements, a power of two, that one access may hold."""
+        """Largest vector width of an access, in elements: a power of two."""
         count = 1
         while 2 * count * size <= WIDEST and 2 * count <= prod(n for _, n in self.axes):
             if not self.aligned(where, 2 * count):
@@ -65,5 +65,5 @@ class Run:
         return count
 
     def bytes(self, found: Iterable[Place], vector: int) -> int:
-        """Bytes of the widest of these accesses; 1 where there are none."""
+        """Bytes of the widest access among ``found``; 1 if ``found`` is empty."""
         return max((size * self.width(where, vector, size) for where, size in found), default=1)

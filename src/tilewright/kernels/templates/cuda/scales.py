@@ -1,8 +1,8 @@
-"""Scales of quantised operands, taken out of the sum: ``sum x*(w*s)`` is ``s * sum x*w`` where ``s`` is free of K.
+"""Moves scales of quantised operands out of the sum: ``sum x*(w*s)`` is ``s * sum x*w`` if ``s`` does not depend on K.
 
-Where ``s`` changes with K in blocks only, the same holds of the sum of each block. Only factors beside 8-bit numbers
-move: products with whole ones are at most 255 times the other side, and those of 8-bit reals are small beside what
-float32 holds, so that no sum overflows but for operands near the end of their type's range.
+If ``s`` is constant in blocks of K, the identity holds for the sum of each block. Only factors beside 8-bit numbers
+move. Products with 8-bit integers are at most 255 times the second factor. Products with 8-bit floats are small beside
+float32's range. So a sum overflows only for operands near the end of their type's range.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from tilewright.kernels.families.group import Group
 
 @dataclass(frozen=True, eq=False)
 class BlockScales:
-    """What multiplies the sum of each block of ``depth`` along K: factors by side, ``a`` before ``b``; others are 1."""
+    """Scales of the sum of each block of ``depth`` along K: a factor for each side, ``a`` before ``b``; 1 if absent."""
 
     depth: int
     of: Mapping[str, Expr]
 
     @property
     def turned(self) -> BlockScales:
-        """Those of the product with its sides exchanged."""
+        """Scales of the product with swapped operands."""
         return BlockScales(self.depth, {x: self.of[y] for x, y in ("ab", "ba") if y in self.of})
 
 
 def after(sides: tuple[Expr, Expr], k: frozenset[str]) -> tuple[tuple[Expr, Expr], Expr] | None:
-    """The two sides without scales that are free of K, and these scales' product; ``None`` where there are none."""
+    """The two sides without the scales that are free of K, and the product of the scales; ``None`` without scales."""
     (a, of_a), (b, of_b) = (_apart(value, lambda f: not f.axes() & k) for value in sides)
     return ((a, b), _product([*of_a, *of_b])) if of_a or of_b else None
 
 
 def in_blocks(sides: tuple[Expr, Expr], k: Group) -> tuple[tuple[Expr, Expr], BlockScales] | None:
-    """The two sides without scales that are the same for blocks of K, and these; ``None`` where there are none."""
+    """The two sides without scales that are constant in blocks of K, and the scales; ``None`` without scales."""
     (a, of_a), (b, of_b) = (_apart(value, lambda f: alike(f, k) != 1) for value in sides)
     depth = gcd(*(alike(f, k) for f in (*of_a, *of_b)))
     scales = {side: _product(found) for side, found in (("a", of_a), ("b", of_b)) if found}
@@ -45,14 +45,14 @@ def in_blocks(sides: tuple[Expr, Expr], k: Group) -> tuple[tuple[Expr, Expr], Bl
 
 
 def _apart(value: Expr, is_scale: Callable[[Expr], bool]) -> tuple[Expr, list[Expr]]:
-    """A side without its scales, and these; without any where more than an 8-bit number is left."""
+    """A side without its scales, and the scales: none unless the rest is one read of 8-bit numbers."""
     found = factors(value)
     scales, rest = [f for f in found if is_scale(f)], [f for f in found if not is_scale(f)]
     return (rest[0], scales) if scales and len(rest) == 1 and _is_whole(rest[0]) else (value, [])
 
 
 def alike(e: Expr, group: Group) -> int:
-    """Neighbours of a group, from a multiple of their number on, for which a value is the same; 0: all of the group."""
+    """Length of the aligned blocks along a group in which a value is constant; 0 if it is constant along the group."""
     inner = 1
     for number, (axis, extent) in enumerate(zip(reversed(group.axes), reversed(group.extents), strict=True)):
         step = steps(e, axis) if extent > 1 else 0
@@ -67,7 +67,7 @@ def _product(values: list[Expr]) -> Expr:
 
 
 def _is_whole(e: Expr) -> bool:
-    """Whether it is a read of 8-bit whole numbers, perhaps under a condition; bits of 8-bit reals are read as such."""
+    """Whether a value is a read of 8-bit integers, perhaps guarded; the bits of 8-bit floats are read as integers."""
     if e.op == "select":
         return e.args[2].op == "const" and _is_whole(e.args[1])
     return e.op == "cast" and e.args[0].op == "load" and e.args[0].dtype in BYTES

@@ -1,4 +1,4 @@
-"""A block's shared memory: named regions, where each begins, and how much there is of all."""
+"""Layout of a block's shared memory: named regions, their offsets and the total size in bytes."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tilewright.kernels.templates.tiles import ceildiv
 
 @dataclass(frozen=True)
 class Shared:
-    """Regions of shared memory by name, of ``(bytes, alignment)`` each, one behind the other.
+    """Consecutive regions of shared memory: ``(bytes, alignment)`` by name.
 
-    The alignment is that of the widest access of a region; the first one begins at a multiple of all of them.
+    A region's alignment is that of its widest access. The first region begins at a multiple of all alignments.
     """
 
     regions: Mapping[str, tuple[int, int]]

@@ -1,7 +1,6 @@
-"""Sizes that each call chooses, and what follows from them, as expressions of launch arguments.
+"""Symbolic sizes, and quantities derived from sizes, as expressions of launch arguments.
 
-A kernel takes such a size as its last launch argument, an ``int``. What follows from sizes that are fixed stays a
-number.
+A kernel takes a symbolic size as its last launch argument, an ``int``. A quantity derived from fixed sizes is a number.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from tilewright.kernels.expression.program import Program
 
 
 def arguments(program: Program) -> tuple[str, ...]:
-    """Names of the launch arguments that say what a call chose."""
+    """Names of the launch arguments for a program's symbolic size: one or none."""
     return () if program.varying is None else (program.varying.argument,)
 
 
@@ -23,12 +22,12 @@ def expression(size: int) -> IntExpr:
 
 
 def used(*parts: int) -> set[str]:
-    """Names of the launch arguments that expressions of sizes use."""
+    """Names of the launch arguments that expressions of ``parts`` use."""
     return {size.argument for size in parts if isinstance(size, Extent)}
 
 
 def pieces(size: int, by: int) -> IntExpr:
-    """How many pieces of ``by`` a size has, the last one perhaps shorter."""
+    """Number of tiles of length ``by`` in a size, including a shorter last one."""
     most = -(-int(size) // by)
     if not isinstance(size, Extent) or -(-size.low * size.unit // by) == most:
         return most
@@ -36,7 +35,7 @@ def pieces(size: int, by: int) -> IntExpr:
 
 
 def times(*factors: IntExpr) -> IntExpr:
-    """A product, its numbers multiplied out."""
+    """Product of expressions, with constants folded."""
     number, others = 1, list[IntExpr]()
     for f in factors:
         if isinstance(f, int):
@@ -51,7 +50,7 @@ def times(*factors: IntExpr) -> IntExpr:
 
 
 def total(*terms: IntExpr) -> IntExpr:
-    """A sum, its numbers added up."""
+    """Sum of expressions, with constants folded."""
     number = sum(t for t in terms if isinstance(t, int))
     others = [t for t in terms if not isinstance(t, int)]
     if not others:
@@ -62,17 +61,17 @@ def total(*terms: IntExpr) -> IntExpr:
 
 
 def roundup(e: IntExpr, by: int) -> IntExpr:
-    """The next multiple of a number."""
+    """An expression rounded up to a multiple of ``by``."""
     return -(-e // by) * by if isinstance(e, int) else ["roundup", e, by]
 
 
 def divisor(size: int) -> int:
-    """The largest number by which a size can be divided, whatever a call chooses."""
+    """The largest known divisor of a size: its unit if the size is symbolic, else the size itself."""
     return size.unit if isinstance(size, Extent) else size
 
 
 def within(name: str, given: int, most: int) -> None:
-    """Raises ``IllegalSchedule`` for accesses, of a schedule of one size, that are wider than all sizes allow."""
+    """Raises ``IllegalSchedule`` if a fixed size's schedule has wider accesses than all sizes of a range allow."""
     if given > most:
         raise IllegalSchedule(f"{name} is {given}, and sizes that calls choose allow {most}", "Use another schedule")
 

@@ -1,11 +1,11 @@
-"""Rows sorted by the batch that each of them chooses, so that every tile along M holds rows of one batch.
+"""Sorting of rows by the batch that each row chooses, so that every tile along M holds rows of one batch.
 
-A first launch, a block for each batch, sorts them (a counting sort) into tables in the workspace: ``order``, the
-row numbers of each tile, padded with M, which is no row's number; and the batch of each tile, negative for a tile
-without rows. However rows are distributed, there are at most ``M / BM`` tiles and one more for each batch. The tiles of
-batch b begin at number ``first / BM + b``, where ``first`` is the number of rows of earlier batches: a block counts
-those rows. With ``dense``, tiles without rows are left out: a block counts the rows of every batch, and the number of
-tiles follows the tables.
+A first launch, one block a batch, runs a counting sort into two tables in the workspace. ``order`` holds the row
+numbers of each tile, padded with M, which is no row's number. The second table holds the batch of each tile, negative
+for a tile without rows. However rows are distributed, there are at most ``M / BM`` tiles plus one for each batch. The
+tiles of batch b begin at number ``first / BM + b``, where ``first`` is the number of rows of earlier batches, which a
+block counts. With ``dense``, only tiles with rows are numbered: a block counts the rows of every batch, and the number
+of tiles is stored behind the tables.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ from tilewright.kernels.templates.tiles import ceildiv
 
 MOST_THREADS = 1024
 EACH = 16
-"""Rows that a thread counts, as long as more threads can be had."""
+"""Rows that a thread counts, until a block has ``MOST_THREADS`` threads."""
 MOST_DENSE = 4096
-"""Batches whose rows a block counts in shared memory."""
+"""Largest number of batches whose rows a block counts in shared memory."""
 
 
 def raster(c: CudaContraction, bm: int, bn: int, split: bool) -> Raster:
-    """Raster of tiles of ``bm`` by ``bn``; where rows choose their batch, with the largest possible number along M."""
+    """Raster of tiles of ``bm`` by ``bn``; if rows choose their batch, with the largest possible number along M."""
     along_m = Sorting(c, bm, 0).tiles if c.is_sorted else pieces(c.m.size, bm)
     return Raster(along_m, pieces(c.n.size, bn), expression(c.batches), split)
 
 
 def edges(c: CudaContraction, bm: int, bn: int) -> str:
-    """The axes, of ``mn``, along which tiles of ``bm`` by ``bn`` may reach beyond the output."""
+    """The axes out of ``mn`` along which tiles of ``bm`` by ``bn`` may reach beyond the output."""
     return ("m" if c.is_sorted or divisor(c.m.size) % bm else "") + ("n" if divisor(c.n.size) % bn else "")
 
 
 def scattered(c: CudaContraction, side: str) -> bool:
-    """Whether rows of a side are read from wherever they lie, each by its own number."""
+    """Whether a side gathers its rows, each by its own row number."""
     return c.is_sorted and side == "a"
 
 
 def row(c: CudaContraction, m: str) -> str:
-    """Text of a row of M, given its place in sorted order; M or more where there is none."""
+    """Text of a row's number, given its index in sorted order; M or more if the index has no row."""
     return f"tw::load_written<int>(order + ({m}))" if c.is_sorted else m
 
 
@@ -60,9 +60,10 @@ def batch_of(c: CudaContraction) -> str:
 
 
 def held_row(c: CudaContraction, to: str, m: str, spare: str | None) -> str:
-    """Statements that set ``to`` to the same, but where there is none to some row, whose product is not stored.
+    """Statements that set ``to`` to the number of the row at sorted index ``m``.
 
-    ``spare``: the condition that the place is one of the tile.
+    If the index has no row, ``to`` becomes the number of some row, whose product is not stored. ``spare``: the
+    condition that the index lies in the tile.
     """
     return f"{to} = {f'{spare} ? {row(c, m)} : 0' if spare else row(c, m)}; {to} -= {to} == {c.m.size};"
 
@@ -71,7 +72,7 @@ def held_row(c: CudaContraction, to: str, m: str, spare: str | None) -> str:
 class Sorting:
     """The tables for tiles of ``bm`` rows, ``at`` bytes into the workspace.
 
-    ``dense``: every tile has rows; of at most :data:`MOST_DENSE` batches.
+    ``dense``: every numbered tile has rows; takes at most :data:`MOST_DENSE` batches.
     """
 
     c: CudaContraction
@@ -85,17 +86,17 @@ class Sorting:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """Launch arguments that their place depends on."""
+        """Launch arguments on which the tables' offset depends."""
         return () if isinstance(self.at, int) else ("SPLIT",)
 
     @property
     def batches_at(self) -> IntExpr:
-        """Where the second table begins."""
+        """Byte offset of the second table in the workspace."""
         return total(self.at, self.tiles * self.bm * 4)
 
     @property
     def end(self) -> IntExpr:
-        """Bytes of workspace up to the end of both, and of the number of dense tiles."""
+        """Bytes of workspace up to the end of both tables and of the number of dense tiles."""
         return total(self.batches_at, (self.tiles + self.dense) * 4)
 
     @property
@@ -106,12 +107,11 @@ class Sorting:
         return threads
 
     def declare(self) -> list[str]:
-        """Statements that wait for the tables, declare ``order`` and the ``batch`` of ``tile_m``, and leave a tile that
-        has no rows."""
+        """Statements that wait for the tables, declare ``order`` and ``batch``, and return if the tile has no rows."""
         return ["tw::grid_wait();", *self.of_tile(), "if (batch < 0) return;"]
 
     def of_tile(self) -> list[str]:
-        """Statements that declare ``order`` and the ``batch`` of ``tile_m``, negative where it has no rows."""
+        """Statements that declare ``order`` and the ``batch`` of tile ``tile_m``, negative if the tile has no rows."""
         return [
             f"const int *order = (const int *)(ws + {wide(self.at)});",
             f"const int batch = {self._of_batches('tile_m')};",
@@ -127,12 +127,12 @@ class Sorting:
 
     @property
     def shared(self) -> int:
-        """Bytes of shared memory: two counts of each thread, or one, those of batches and two sums."""
+        """Bytes of shared memory: two counts a thread; with ``dense``, one count a thread and a batch, and two sums."""
         return 4 * (self.threads + (self.c.batch.size + 2 if self.dense else self.threads))
 
     @property
     def kernel(self) -> GlobalFunction:
-        """The kernel ``<symbol>_sort``, a block a batch."""
+        """The kernel ``<symbol>_sort``, one block a batch."""
         return GlobalFunction(
             program=self.c.program, body=lambda _: self._body(), blocks=self.c.batch.size, threads=self.threads,
             symbol="_sort", arguments=self.arguments, shared=self.shared, loops=lambda: (self._nest(),),
@@ -147,7 +147,7 @@ class Sorting:
         })  # fmt: skip
 
     def _nest(self) -> LoopNest:
-        """Its loops: every batch looks at all rows."""
+        """The kernel's loop nest: every batch's block reads all rows."""
         c = self.c
         assert c.chosen is not None
         names = c.m.indices("m")
@@ -167,11 +167,11 @@ class Sorting:
 
 
 def sorts(c: CudaContraction, bm: int, at: IntExpr) -> tuple[Sorting, ...]:
-    """The launch that sorts rows for tiles of ``bm``, where they choose their batch."""
+    """The launch that sorts rows for tiles of ``bm`` rows; empty unless rows choose their batch."""
     return (Sorting(c, bm, at),) if c.is_sorted else ()
 
 
-# Threads look at rows that lie side by side, so a batch's rows are in the order of threads, then rounds.
+# Neighbouring threads read neighbouring rows, so a batch's rows are ordered by thread, then by round.
 BODY = """\
     TW_SHARED(smem);
     tw::grid_launch();

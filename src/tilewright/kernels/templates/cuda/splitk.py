@@ -1,7 +1,7 @@
-"""Split-K: blocks sum pieces of K into the workspace, a second kernel merges them.
+"""Split-K: blocks sum splits of K into the workspace, and a second kernel merges the partial results.
 
-The workspace holds ``SPLIT`` arrays of batch x M x N partial results, one after the other. ``SPLIT`` is a
-launch argument, so that kernels for different numbers of pieces are one binary.
+The workspace holds ``SPLIT`` consecutive arrays of batch x M x N partial results. ``SPLIT`` is a launch argument, so
+one binary serves every number of splits.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from tilewright.kernels.templates.tiles import ceildiv
 
 THREADS = 256
 MOST = 128
-"""The most pieces."""
+"""Largest number of splits."""
 MOST_PARTS = 64
-"""The most of matrix units."""
+"""Largest number of splits for templates with matrix instructions."""
 WORKSPACE_LIMIT = 256 << 20
 """Bytes of partial results beyond which K is not split."""
 
 
 @lru_cache(maxsize=1024)
 def splits(c: CudaContraction, steps: int) -> tuple[int, ...]:
-    """Values of SPLIT above 1 for ``steps`` tiles along K: no piece is empty, the workspace is small."""
+    """Values of SPLIT above 1 for ``steps`` tiles along K: no split is empty, and the workspace is within its limit."""
     found = []
     for s in (2, 3, 4, 6, 8, 12, 16, 24, 32, 64, MOST):
         fits = s * c.outputs * VALUE_BYTES[c.acc] <= WORKSPACE_LIMIT
@@ -47,22 +47,22 @@ def splits(c: CudaContraction, steps: int) -> tuple[int, ...]:
 
 
 def parts(c: CudaContraction, steps: int, depth: int) -> list[int]:
-    """Those of matrix units, whose pieces have two of the ``steps`` tiles of ``depth`` at least."""
+    """Values of SPLIT for templates with matrix instructions: each split has at least two tiles of ``depth``."""
     return [s for s in splits(c, steps) if s <= MOST_PARTS and s * 2 * depth <= c.k.size]
 
 
 def whole(steps: int, split: int) -> bool:
-    """Whether every one of ``split`` pieces of ``ceil(steps / split)`` tiles has a tile."""
+    """Whether no split is empty if ``split`` splits take ``ceil(steps / split)`` of ``steps`` tiles each."""
     return ceildiv(steps, ceildiv(steps, split)) == split
 
 
 def workspace(c: CudaContraction, split: bool) -> IntExpr:
-    """Bytes of workspace."""
+    """Bytes of workspace for partial results: 0 without ``split``."""
     return ["*", "SPLIT", times(VALUE_BYTES[c.acc], expression(c.outputs))] if split else 0
 
 
 def width(c: CudaContraction) -> int:
-    """How many partial results along N one access may hold."""
+    """Vector width of an access to partial results along N, in elements."""
     w = 16 // VALUE_BYTES[c.acc]
     while divisor(c.n.size) % w:
         w //= 2
@@ -70,7 +70,7 @@ def width(c: CudaContraction) -> int:
 
 
 def pieces(steps: int, first: str, end: str) -> str:
-    """A statement that declares a piece's tiles of K, ``first`` up to ``end``: pieces differ by one at most."""
+    """A statement that declares a split's tiles of K, ``first`` up to ``end``: lengths differ by one tile at most."""
     if steps * MOST < NARROW:
         return f"const int {first} = piece * {steps} / SPLIT, {end} = (piece + 1) * {steps} / SPLIT;"
     return f"const int {first} = int(piece * {steps}LL / SPLIT), {end} = int((piece + 1) * {steps}LL / SPLIT);"
@@ -78,9 +78,9 @@ def pieces(steps: int, first: str, end: str) -> str:
 
 @lru_cache(maxsize=256)
 def partial(c: CudaContraction, values: int, edges: str) -> Function:
-    """``store_partial(ws, v, piece, batch, m, n)`` for the kernel's namespace: as ``store``, unfinished.
+    """``store_partial(ws, v, piece, batch, m, n)`` of the kernel's namespace: stores unfinished sums in the workspace.
 
-    ``values`` and ``edges`` as of :class:`.Epilogue`.
+    ``values`` and ``edges`` as in :class:`.Epilogue`.
     """
     row = f"batch * {wide(expression(c.m.size))} + m" if c.batches > 1 else "(long long)m"
     w = min(values, width(c))
@@ -102,16 +102,16 @@ def partial(c: CudaContraction, values: int, edges: str) -> Function:
 
 
 def results(c: CudaContraction, values: int, edges: str, split: bool) -> tuple[str, Function]:
-    """Functions for the kernel's namespace, and the one of them that stores ``values`` sums of a thread."""
+    """Text of functions for the kernel's namespace, and the function that stores ``values`` sums of a thread."""
     e = Epilogue(c, values, edges)
     store = partial(c, values, edges) if split else e.stored
     return e.finished.define() + store.define(), store
 
 
 def kernels(c: CudaContraction, split: int) -> tuple[GlobalFunction, ...]:
-    """The second kernel, ``<symbol>_combine``, where K is in several pieces: merges them in order, finishes and stores.
+    """The second kernel, ``<symbol>_combine``, of a split K: merges partial results in order, finishes and stores.
 
-    It calls ``finish`` of the source's namespace.
+    The kernel calls ``finish`` of the source's namespace.
     """
     if split == 1:
         return ()
@@ -172,14 +172,17 @@ MERGED = """\
 
 
 def merged(c: CudaContraction, width: int, apart: str) -> str:
-    """Statements that merge pieces of ``width`` neighbours, ``apart`` elements apart from ``from`` on, into ``v``."""
+    """Statements that merge ``SPLIT`` packs of ``width`` partial results into ``v``.
+
+    The packs begin at ``from`` and lie ``apart`` elements apart.
+    """
     combined = combine(c, "v[i]", "part.v[i]")
     return substitute(MERGED, {"acc": VALUE[c.acc], "w": width, "apart": apart, "combined": combined})
 
 
 @lru_cache(maxsize=256)
 def _nest(c: CudaContraction, split: int) -> LoopNest:
-    """The second kernel of a split K."""
+    """Loop nest of the kernel that merges partial results."""
     e, s = axis("e"), axis("s")
     each = width(c)
     return LoopNest(

@@ -1,6 +1,6 @@
-"""What is known of a GPU schedule before it is compiled: resources, occupancy, waves, traffic.
+"""Static features of a GPU schedule, known before compilation: resources, occupancy, waves, traffic.
 
-Every CUDA template gives the same names (:data:`STATIC`), so that a cost model can learn across them.
+All CUDA templates share the feature names of :data:`STATIC`, so that a cost model can learn across templates.
 """
 
 from __future__ import annotations
@@ -46,29 +46,32 @@ STATIC: Mapping[str, str] = {
     "tail_split": "pieces that K falls into in tiles of the last round alone",
     "fragments": "sets of operands in registers: 2 where the next is read while one is multiplied",
 }
-"""Names and meanings, in order. Where a template has no such choice: 1 block, reader or set, no asynchronous copies."""
+"""Names and meanings of static features, in order.
+
+Without the choice in a template, blocks, readers and sets are 1, and asynchronous copies are 0.
+"""
 
 RESOURCES = (*tuple(STATIC)[:7], "copy_threads")
-"""Names of what one launch takes, and how many of its blocks run at once."""
+"""Names of the features of a launch's resources and occupancy."""
 
 
 def limit(target: Target, name: str) -> int:
-    """A limit of the target, as a whole number."""
+    """A limit of the target, as an integer."""
     return int(target.limit[name])
 
 
 def quantity(target: Target, name: str) -> float:
-    """A peak, a bandwidth or a clock of the target."""
+    """A peak, a bandwidth or a clock of the target, as a float."""
     return float(target.limit[name])
 
 
 def allocated(registers: int) -> int:
-    """Registers a thread that the hardware sets aside: eights."""
+    """Registers a thread that the hardware allocates: a multiple of 8."""
     return ceildiv(registers, 8) * 8
 
 
 def blocks_per_sm(target: Target, threads: int, registers: int, shared_bytes: int) -> int:
-    """How many blocks fit a multiprocessor at once; 0 if not even one does."""
+    """Number of blocks that fit a multiprocessor at once; 0 if one block exceeds a block's limits."""
     if threads > limit(target, "threads_per_block") or shared_bytes > limit(target, "shared_per_block"):
         return 0
     return min(
@@ -80,7 +83,7 @@ def blocks_per_sm(target: Target, threads: int, registers: int, shared_bytes: in
 
 
 def occupied(target: Target, blocks: int, threads: int, registers: int, shared_bytes: int) -> dict[str, float]:
-    """Occupancy and waves of a grid of ``blocks`` thread blocks, by the names of :data:`STATIC`."""
+    """Occupancy features of a grid of ``blocks`` thread blocks, by the names of :data:`STATIC`."""
     resident = max(1, blocks_per_sm(target, threads, registers, shared_bytes))
     waves = blocks / (resident * limit(target, "sms"))
     return {
@@ -101,9 +104,9 @@ def element_bytes(c: CudaContraction, side: str) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class StaticFeatures:
-    """What a schedule decides beside the launch of its kernel; :data:`STATIC` says what each number means.
+    """Features that a schedule determines besides its kernel's launch; :data:`STATIC` explains each number.
 
-    ``work``: the blocks, or tiles, of the main kernel, and the bytes that they move.
+    ``work``: returns the number of blocks, or tiles, of the main kernel and the bytes that they move.
     """
 
     target: Target
@@ -128,7 +131,7 @@ class StaticFeatures:
     fragments: int = 1
 
     def numbers(self, kernel: Kernel) -> dict[str, float]:
-        """All numbers of :data:`STATIC`, in that order."""
+        """All features of :data:`STATIC`, in its order."""
         main, (blocks, global_bytes) = main_of(kernel), self.work(self)
         known = {
             **vars(self),
@@ -140,9 +143,9 @@ class StaticFeatures:
 
 
 def product_work(c: CudaContraction, f: StaticFeatures, tail_tiles: int = 0) -> tuple[int, float]:
-    """The blocks of a product in tiles, and the bytes that they move.
+    """Number of blocks of a tiled product, and the bytes that they move.
 
-    ``tail_tiles``: those of the last round that are divided.
+    ``tail_tiles``: number of tiles of the last wave whose K is split.
     """
     across, down = f.readers_a, f.readers_b  # blocks that share a tile of A are neighbours along n
     rows, columns = ceildiv(c.m.size, f.tile_m * down), ceildiv(c.n.size, f.tile_n * across)

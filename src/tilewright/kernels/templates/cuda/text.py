@@ -1,6 +1,6 @@
 """C++ of index arithmetic and of values, for kernels on a GPU.
 
-Indices are ``int`` wherever they fit: 64-bit arithmetic takes several instructions there.
+Indices are ``int`` wherever they fit: 64-bit arithmetic takes several instructions on a GPU.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ STORAGE = {d.name: d.gpu for d in DTYPES.values() if d.gpu}
 """C type of a tensor's elements in memory."""
 
 VALUE = {name: STORAGE[DTYPES[name].computed] for name in STORAGE} | {"bool": "int"}
-"""C type in which a value is held between memory and use: registers, shared memory."""
+"""C type of a value between memory and use: in registers and shared memory."""
 
 VALUE_BYTES = {name: C_BYTES[ctype] for name, ctype in VALUE.items()}
 
@@ -45,20 +45,23 @@ def from_storage(dtype: str, text: str) -> str:
 
 
 def to_storage(dtype: str, text: str) -> str:
-    """Text of a computed value as it is stored."""
+    """Text of a computed value in its storage type."""
     if dtype in SIXTEEN:
         return f"{STORAGE[dtype].replace('::', '::to_')}((float)({text}))"
     return f"({STORAGE[dtype]})({text})"
 
 
 def stored(e: Expr, dtype: str) -> Expr:
-    """A value whose last conversion the store does, from float32."""
+    """A value without its last cast from float32 to a 16-bit type, which the store does instead."""
     last = e.op == "cast" and e.dtype == dtype and dtype in SIXTEEN and e.args[0].dtype != "float64"
     return e.args[0] if last else e
 
 
 def digits(extents: Mapping[str, int], fused: str, wide: bool = False) -> dict[str, str]:
-    """Text of every axis, outermost first, given that of an index over all (at least 0; an ``int`` unless ``wide``)."""
+    """Text of every axis, outermost first, given the text of their fused index.
+
+    The fused index is at least 0, and an ``int`` unless ``wide``.
+    """
     unit, step, found = "L" if wide else "u", 1, dict.fromkeys(extents, "0")
     outermost = next((a for a, n in extents.items() if n > 1), None)
     for a, n in reversed([x for x in extents.items() if x[1] > 1]):
@@ -71,7 +74,7 @@ def digits(extents: Mapping[str, int], fused: str, wide: bool = False) -> dict[s
 
 
 def split(group: Group, fused: str) -> dict[str, str]:
-    """Text of every axis of a group, given the text of the fused index (an ``int``, at least 0)."""
+    """Text of every axis of a group, given the text of its fused index (an ``int``, at least 0)."""
     out: dict[str, str] = {}
     step = 1
     for number, (axis, extent) in enumerate(zip(reversed(group.axes), reversed(group.extents), strict=True)):
@@ -84,8 +87,10 @@ def split(group: Group, fused: str) -> dict[str, str]:
 
 
 class Names(dict[str, str]):
-    """Texts of names for a printer. ``used`` gets the variables of the texts that it looks up: the text itself if that
-    is a variable's name, else the name that it was looked up by."""
+    """Texts by name for a printer, which record their use.
+
+    A look-up adds the text to ``used`` if the text is an identifier, else the name.
+    """
 
     def __init__(self, texts: Mapping[str, str], used: set[str]) -> None:
         super().__init__(texts)
@@ -98,8 +103,10 @@ class Names(dict[str, str]):
 
 
 class AxisTexts(dict[str, str]):
-    """Text of every axis of a contraction, from those of the fused indices ``batch``, ``m``, ``n``, ``k``: "0" if left
-    out. An axis of one element is 0."""
+    """Text of every axis of a contraction, given texts of the fused indices ``batch``, ``m``, ``n`` and ``k``.
+
+    An axis is "0" if it has one element or ``fused`` lacks its group.
+    """
 
     def __init__(self, c: CudaContraction, fused: Mapping[str, str]) -> None:
         super().__init__()
@@ -115,17 +122,17 @@ class AxisTexts(dict[str, str]):
 
 
 Others = tuple[tuple[Expr, int], ...]
-"""Parts of a position that are no linear forms: index expressions, and how far each step of them goes."""
+"""Non-linear terms of a position: index expressions, each with its stride in elements."""
 
 
 def reach(c: CudaContraction, where: Linear, beyond: int = 0, others: Others = ()) -> int:
-    """The largest magnitude that a position, or a part of it, can have (elements).
+    """Upper bound on the magnitude of a position and of each of its partial sums, in elements.
 
-    ``beyond`` is how far fused indices may exceed their extents.
+    ``beyond``: largest excess of a fused index over its extent.
     """
     ranges = dict(c.stage.ranges)
     for group in (c.batch, c.m, c.n, c.k):
-        if beyond and group.axes:  # the outermost axis takes what is too much
+        if beyond and group.axes:  # the outermost axis takes the excess
             ranges[group.axes[0]] += -(-beyond * group.extents[0] // group.size)
     total = abs(where.const) + sum(abs(step) * (ranges.get(axis, 1) - 1) for axis, step in where.coef.items())
     for e, step in others:
@@ -137,9 +144,9 @@ def reach(c: CudaContraction, where: Linear, beyond: int = 0, others: Others = (
 def affine_text(
     c: CudaContraction, where: Linear, fused: Mapping[str, str], beyond: int = 0, others: Others = ()
 ) -> str:
-    """Text of a position (elements) from the fused indices ``batch``, ``m``, ``n``, ``k``.
+    """Text of a position, in elements, given the fused indices ``batch``, ``m``, ``n``, ``k``.
 
-    It is an ``int`` unless the position can exceed one, with indices up to ``beyond`` outside.
+    The position is an ``int`` if that holds it for indices up to ``beyond`` outside their extents, else 64-bit.
     """
     wide = reach(c, where, beyond, others) >= NARROW
     terms = []
@@ -168,10 +175,9 @@ def affine_text(
 
 @dataclass
 class DevicePrinter(Printer):
-    """The scalar printer with ``int`` indices where ``narrow``, and 16-bit casts that round.
+    """The scalar printer for GPUs: indices are ``int`` if ``narrow``, and casts to 16-bit types round.
 
-    ``approximate``: exponentials are those of the special function unit. ``used`` gets the names of tensors that are
-    read.
+    ``approximate``: the special function unit computes exponentials. ``used``: collects the names of the tensors read.
     """
 
     narrow: bool = True
@@ -207,10 +213,10 @@ def printer(
     program: Program, ranges: Mapping[str, int], axis: Mapping[str, str], var: Mapping[str, str],
     exprs: tuple[Expr, ...], own: Callable[[Expr], str | None] = lambda _: None, used: set[str] | None = None,
 ) -> DevicePrinter:  # fmt: skip
-    """A printer of scalar values: reads go to ``x0``, ``x1``, ... unless ``own`` prints them.
+    """A printer of scalar values: reads print as loads from their tensors, unless ``own`` returns a text.
 
-    ``ranges`` are the axes' extents; ``exprs`` is what will be printed: indices are ``int`` where all
-    of theirs fit. ``used``: where names of tensors that are read are kept.
+    ``ranges``: extents of the axes. ``exprs``: the expressions to print; indices are ``int`` if all indices in
+    ``exprs`` fit. ``used``: collects the names of the tensors read.
     """
     bounds: dict[str, Range] = {name: (0, extent - 1) for name, extent in ranges.items()}
 
@@ -225,7 +231,10 @@ def printer(
 
 
 def bound(p: DevicePrinter, exprs: Sequence[Expr], lines: list[str], prefix: str = "t") -> list[str]:
-    """The texts of values; ``lines`` gets statements that compute repeated ones once, under ``prefix`` and a number."""
+    """Texts of values; appends statements to ``lines`` that compute repeated subexpressions once.
+
+    A repeated subexpression gets the name ``prefix`` and a number.
+    """
     p.names = {}
     p.bind(exprs, lines.append, lambda _: f"{prefix}{len(lines)}")
     return [p.scalar(e) for e in exprs]
@@ -237,7 +246,7 @@ def read_text(p: DevicePrinter, tensor: Tensor, e: Expr) -> str:
 
 
 def read_place(p: DevicePrinter, tensor: Tensor, e: Expr) -> str:
-    """Text of the pointer to what a read reads."""
+    """Text of the pointer to the element that a read loads."""
     suffix, cast = ("", "") if p.narrow else ("L", "(long)")
     terms = []
     for index, step, extent in zip(e.args, tensor.strides, tensor.shape, strict=True):
@@ -249,7 +258,7 @@ def read_place(p: DevicePrinter, tensor: Tensor, e: Expr) -> str:
 
 
 def narrow(program: Program, exprs: tuple[Expr, ...], bounds: Mapping[str, Range]) -> bool:
-    """Whether every index in these expressions, and every position they read, is an ``int``."""
+    """Whether ``int`` holds every index in the expressions and every position that they read."""
     for e in exprs:
         for x in e.walk():
             if x.op == "load" and program.tensors[str(x.value)].size >= NARROW:
@@ -264,7 +273,10 @@ def narrow(program: Program, exprs: tuple[Expr, ...], bounds: Mapping[str, Range
 def declarations(
     texts: Mapping[str, str], used: set[str], of: str = "", pad: str = "    ", kind: str = "int"
 ) -> str:  # fmt: skip
-    """Declarations of the variables that are ``used``, which gets ``of``, from which all texts but 0 are computed."""
+    """Declarations of the variables of ``texts`` that are in ``used``.
+
+    ``of``: the variable from which all texts but "0" are computed; added to ``used`` if a declaration reads it.
+    """
     found = {name: text for name, text in texts.items() if name in used}
     if of and any(text != "0" for text in found.values()):
         used.add(of)

@@ -1,4 +1,4 @@
-"""What a thread does with neighbouring elements: reads in packs, a loop over the elements, stores in packs."""
+"""Statements of a thread for a vector of elements: reads in packs, a loop over the elements, stores in packs."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tilewright.kernels.templates.cuda.text import STORAGE, from_storage, to_sto
 
 
 def pack(kind: str, width: int) -> str:
-    """C type of ``width`` elements."""
+    """C type of a pack of ``width`` elements; of a scalar if ``width`` is 1."""
     return kind if width == 1 else f"tw::pack<{kind}, {width}>"
 
 
 @dataclass
 class Vector:
-    """Statements for ``count`` neighbours along a run: ``before`` a loop over them, ``within``, and ``after``.
+    """Statements for ``count`` elements along a run: ``before`` a loop over the elements, ``within`` it and ``after``.
 
-    In the loop they are numbered by ``j``; there is none for a single element, but braces where it is ``scoped``.
+    In the loop, ``j`` numbers the elements. A single element gets no loop, but braces if ``scoped``.
     """
 
     run: Run
@@ -44,7 +44,7 @@ class Vector:
         return "j" if self.count > 1 else "0"
 
     def line(self, text: str) -> None:
-        """One more statement within the loop."""
+        """Appends a statement within the loop."""
         self.within += f"{self.inner}{text}\n"
 
     def text(self) -> str:
@@ -58,7 +58,7 @@ class Vector:
     # ------------------------------------------------------------------ arrays of packs
 
     def loaded(self, name: str, kind: str, width: int, address: str, memory: str = "global", by: int = 0) -> str:
-        """Packs read before the loop, each ``by`` elements after the last (0: a pack); the text of an element."""
+        """Reads packs before the loop, at stride ``by`` in elements (0: contiguous); returns the text of an element."""
         self._declare(name, kind, width)
         read = f"tw::load_{memory}<{pack(kind, width)}>({address}"
         self.before += self._each(width, lambda h, further: f"{name}[{h}] = {read}{further});", by)
@@ -67,7 +67,7 @@ class Vector:
     def stored(
         self, name: str, kind: str, width: int, address: str, memory: str = "global", by: int = 0, guard: str = ""
     ) -> str:
-        """Packs written after the loop, where ``guard`` (``if (...) `` or nothing) holds; the text of an element."""
+        """Stores packs after the loop if ``guard`` holds (``if (...) `` or nothing); returns the text of an element."""
         self._declare(name, kind, width)
         write = f"{guard}tw::store_{memory}({address}"
         self.after += self._each(width, lambda h, further: f"{write}{further}, {name}[{h}]);", by)
@@ -77,7 +77,7 @@ class Vector:
         self.before += f"{self.pad}{pack(kind, width)} {name}[{self.count // width}];\n"
 
     def _each(self, width: int, statement: Callable[[str, str], str], by: int) -> str:
-        """A statement for every pack: given its number, and what its address has beyond the first."""
+        """A statement for every pack; ``statement`` takes the texts of the pack's number and of its address offset."""
         count, pad = self.count // width, self.pad
         if count == 1:
             return f"{pad}{statement('0', '')}\n"
@@ -92,11 +92,11 @@ class Vector:
     # ------------------------------------------------------------------ tensors
 
     def width(self, x: Expr) -> int:
-        """Elements that one access of a read holds."""
+        """Vector width of a read, in elements."""
         return self.run.width(linear(x.args[0]), self.count, ITEMSIZE[x.dtype])
 
     def packed(self, x: Expr, name: str, at: Callable[[Expr], str]) -> str:
-        """A read in packs; ``at`` prints an index for the first element. The text of an element's value."""
+        """Reads ``x`` in packs and returns the text of an element's value; ``at`` prints the first element's index."""
         address = f"{x.value} + ({at(x.args[0])})"
         return from_storage(x.dtype, self.loaded(name, STORAGE[x.dtype], self.width(x), address))
 
@@ -108,9 +108,9 @@ class Vector:
         at: Callable[[Expr], str],
         packs: str = "",
     ) -> dict[int, str]:
-        """Reads, by value number, that go in packs or once for all elements before the loop: the texts of their values.
+        """Hoists reads before the loop, in packs or once for all elements; returns texts of values by value number.
 
-        Those in ``held`` have texts. ``packs`` is what the name of a pack has after that of a value.
+        ``held``: texts of values that are known already. ``packs``: suffix of a pack's name.
         """
         texts = dict(held)
         for key, x in found.items():
@@ -125,7 +125,10 @@ class Vector:
         return texts
 
     def store(self, where: Linear, dtype: str, value: str, at: Callable[[bool], str], guard: str = "") -> None:
-        """A value is stored, in packs where its place allows; ``at`` prints that, of the first element or of each."""
+        """Stores a value, in packs if its position allows.
+
+        ``at`` prints the position of the first element (``True``) or of each element (``False``).
+        """
         width, value = self.run.width(where, self.count, ITEMSIZE[dtype]), to_storage(dtype, value)
         if width > 1:
             self.line(f"{self.stored('op', STORAGE[dtype], width, f'out + ({at(True)})', guard=guard)} = {value};")

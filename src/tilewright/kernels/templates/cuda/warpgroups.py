@@ -1,4 +1,4 @@
-"""What kernels of warp groups share: tiles of operands as the copy engine lays them in shared memory, registers."""
+"""Code that warp-group kernels share: operand tiles in the shared-memory layouts of TMA, and register budgets."""
 
 from __future__ import annotations
 
@@ -12,49 +12,52 @@ from tilewright.kernels.primitives.wgmma import ROWS, THREADS
 from tilewright.kernels.templates.cuda.static import limit
 
 HOPPER = 90
-"""Compute capability (times ten) that alone has these instructions."""
+"""Compute capability (times ten) of the only GPUs with warp-group matrix instructions (wgmma)."""
 LINE = 128
-"""Bytes of a row in shared memory, whose pieces of 16 are exchanged by its number in eight."""
+"""Bytes of a line in shared memory; a swizzle permutes a line's chunks of 16 bytes by the line's number modulo 8."""
 EIGHT = 8 * LINE
-"""Bytes of eight such rows, to which tiles are aligned."""
+"""Bytes of eight lines in shared memory, the alignment of tiles."""
 STEP_BYTES = 32
-"""Bytes of K that one product takes."""
+"""Bytes of K that one matrix instruction takes."""
 BARRIER = 8
 WARPS = THREADS // 32
 
 REGISTERS = {1: (0, 0), 2: (24, 240), 3: (32, 160)}
-"""Registers of a thread that copies and of one that multiplies, by groups that multiply; 0: as launched."""
+"""Registers of a producer's and of a consumer's thread, by number of consumer warp groups; 0: as launched."""
 
 
 GATHERING = {1: (0, 0), 2: (40, 232), 3: (56, 152)}
-"""The same where the group that copies fetches rows one by one."""
+"""Registers of a producer's and of a consumer's thread if the producer gathers rows one by one."""
 
 
 def available(target: Target) -> bool:
-    """Whether a target has them."""
+    """Whether a target has warp-group matrix instructions (wgmma)."""
     return int(target.limit.get("cc", 0)) == HOPPER
 
 
 def launched(groups: int, blocks: int = 1) -> int:
-    """Registers of a thread as launched: an even share of all, with so many blocks on a multiprocessor."""
+    """Registers of a thread at launch: an even share of the registers, with ``blocks`` blocks on a multiprocessor."""
     return min(255, (64 << 10) // (THREADS * (groups + 1) * blocks) // 8 * 8)
 
 
 def most_registers(groups: int, blocks: int = 1, gathers: bool = False) -> int:
-    """Registers that a thread which multiplies may have; those are handed over where a block is alone."""
+    """Largest number of registers of a consumer's thread.
+
+    Producers hand registers over to consumers only if one block runs on a multiprocessor.
+    """
     return (GATHERING if gathers else REGISTERS)[groups][1] or launched(groups, blocks)
 
 
 def peak(target: Target, name: str) -> float:
-    """Operations a clock of a multiprocessor, from a peak among the target's limits."""
+    """Operations a clock and multiprocessor, from the peak ``name`` of the target's limits."""
     return float(target.limit[name]) / limit(target, "sms") / float(target.limit["clock_hz"])
 
 
 @dataclass(frozen=True)
 class Readers:
-    """The blocks of a cluster that want the same tile; each copies a part of every box to all of them.
+    """The blocks of a cluster that read one tile: each multicasts its share of every TMA box to all ``count`` blocks.
 
-    ``number``: text of which of them a block is; ``mask``: text of the bits of their ranks in the cluster.
+    ``number``: text of a block's number among them. ``mask``: text of the bit mask of their ranks in the cluster.
     """
 
     count: int
@@ -62,7 +65,7 @@ class Readers:
     mask: str
 
     def share(self, by: int) -> str:
-        """Text, to be added, of where a block's part begins, where parts are ``by`` apart."""
+        """Text to add to an offset: start of a block's share, if shares are ``by`` apart."""
         return f" + {self.number} * {by}" if self.count > 1 else ""
 
 
@@ -73,7 +76,7 @@ ALONE = Readers(1, "0", "1")
 class Tile:
     """An operand's tile in shared memory: ``rows`` of m or n by ``depth`` of k, elements of ``item`` bytes.
 
-    It lies in lines of 128 bytes along k or, where ``rows_contiguous``, along the rows.
+    The tile consists of lines of 128 bytes along k or, if ``rows_contiguous``, along m or n.
     """
 
     rows: int
@@ -87,19 +90,19 @@ class Tile:
 
     @property
     def line(self) -> int:
-        """Elements of a row in shared memory."""
+        """Number of elements of a line in shared memory."""
         return LINE // self.item
 
     @property
     def layout(self) -> Layout:
-        """Where element (row, k) lies; boxes of 128 bytes stand one behind the other."""
+        """Layout that maps element (row, k) to its offset; boxes of 128 bytes are consecutive."""
         line = self.line
         if self.rows_contiguous:
             return Layout((self.rows // line, line, self.depth), (self.depth * line, 1, line))
         return Layout((self.depth // line, self.rows, line), (self.rows * line, line, 1))
 
     def boxes(self) -> Iterator[tuple[int, int, int]]:
-        """Copies of a tile: bytes from its start, and where in it the box begins (row, k)."""
+        """TMA boxes of a tile: each box's byte offset in shared memory, and the row and k where it begins."""
         if self.rows_contiguous:
             for i in range(self.rows // self.line):
                 yield i * self.depth * LINE, i * self.line, 0
@@ -109,26 +112,26 @@ class Tile:
 
     @property
     def across(self) -> int:
-        """Bytes from 64 rows to the next 64, where rows are contiguous."""
+        """Bytes from 64 rows to the next 64 if rows are contiguous, else 0."""
         return self.depth * LINE if self.rows_contiguous else 0
 
     def block(self, number: int) -> int:
-        """Bytes from a tile's start to its 64 rows of that number."""
+        """Byte offset of group ``number`` of 64 rows in the tile."""
         return number * (self.depth if self.rows_contiguous else ROWS) * LINE
 
     def step(self, q: int) -> int:
-        """Bytes from a tile's start to its step of k of that number."""
+        """Byte offset of step ``q`` of k in the tile."""
         if self.rows_contiguous:
             return q * STEP_BYTES // self.item * LINE
         each = LINE // STEP_BYTES
         return q // each * self.rows * LINE + q % each * STEP_BYTES
 
     def part(self, readers: int) -> int:
-        """Lines of a box that one of so many blocks copies for all of them."""
+        """Number of lines of a box that each of ``readers`` blocks copies."""
         return (self.depth if self.rows_contiguous else self.rows) // readers
 
     def loads(self, of: str, to: str, row: str, k: str, batch: str, readers: Readers = ALONE) -> list[str]:
-        """Statements that copy a tile to ``to`` by the map ``of``, by texts of its place; ``batch`` may be empty."""
+        """Statements that copy a tile to ``to`` by the tensor map ``of``, given texts of row, k and batch (or "")."""
         out = []
         for at, r, d in self.boxes():
             places = [row + (f" + {r}" if r else ""), k + (f" + {d}" if d else "")]
@@ -143,9 +146,9 @@ class Tile:
     def load(
         self, of: str, to: str, at: int, places: Sequence[str], readers: Readers, moved: Sequence[str] = ()
     ) -> str:  # fmt: skip
-        """A statement that copies a box, or a block's part of it, by the map ``of`` to ``at`` bytes behind ``to``.
+        """A statement that copies a box, or a block's share, by the tensor map ``of`` to ``at`` bytes after ``to``.
 
-        ``places``: texts of where it lies; ``moved``: offsets of the pixels of images.
+        ``places``: texts of the box's coordinates. ``moved``: im2col offsets of a window's tap.
         """
         several = readers.count > 1
         where = f"{to}{f' + {at}' if at else ''}{readers.share(self.part(readers.count) * LINE)}"
@@ -156,10 +159,10 @@ class Tile:
     def map(
         self, tensor: int, rows: int, depth: int, apart: int, batches: tuple[int, int] | None = None, readers: int = 1
     ) -> dict[str, Any]:
-        """The tensor map of an input of that number, which has so many ``rows`` and so much ``depth``.
+        """The tensor map of input ``tensor``, a matrix of ``rows`` by ``depth`` elements.
 
-        ``apart``: bytes between neighbours along the axis that is not contiguous; ``batches``: their number, and the
-        bytes between them.
+        ``apart``: stride of the non-contiguous axis in bytes. ``batches``: number of batches, and a batch's stride in
+        bytes.
         """
         sizes: tuple[int, ...] = (rows, depth) if self.rows_contiguous else (depth, rows)
         strides: tuple[int, ...] = (apart,)
