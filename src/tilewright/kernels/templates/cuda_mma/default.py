@@ -1,7 +1,7 @@
-"""A schedule by arithmetic: the tile, ring, copies and split of k with the shortest estimated time.
+"""Schedule without tuning: the tile, ring, copies and split of k with the shortest estimated time.
 
-The estimate is the slowest of what the busiest multiprocessor must do: multiply, start copies, receive
-bytes from the L2 cache, and from memory with as many on their way as the ring holds.
+The estimate is a roofline of the busiest multiprocessor: the longest of multiplying, starting copies, L2 traffic and
+memory traffic. Memory bandwidth is limited by the bytes in flight that the ring holds.
 """
 
 from __future__ import annotations
@@ -25,36 +25,36 @@ SHAPES = (
     (64, 256, 1, 4), (64, 64, 2, 2), (32, 128, 1, 4), (128, 32, 4, 1), (32, 64, 1, 4), (64, 32, 4, 1), (32, 32, 2, 2),
     (16, 128, 1, 4), (16, 64, 1, 4), (128, 16, 4, 1), (64, 16, 4, 1), (32, 16, 2, 1), (16, 32, 1, 2), (16, 16, 1, 1),
 )  # fmt: skip
-"""Tiles (rows, columns) and warps worth a first try."""
+"""Candidate tiles of a default schedule: rows, columns, warps along m, warps along n."""
 
 MATRIX_SHARE = 0.65
-"""Of the dense peak that ``mma.sync`` with large tiles reaches on recent products."""
+"""Share of the dense peak that ``mma.sync`` with large tiles reaches on recent GPUs."""
 DOUBLE_SHARE = 0.9
-"""The same of float64, whose peak these instructions alone have."""
+"""Share of the float64 peak that ``mma.sync`` reaches; no other instruction has this peak."""
 LATENCY = 0.9e-6
 """Seconds from a request to memory until its bytes arrive, under load."""
 L2_BYTES_PER_CYCLE = 48.0
-"""From the L2 cache to one multiprocessor."""
+"""Bytes a cycle from the L2 cache to one multiprocessor."""
 COPIES_PER_CYCLE = 16.0
-"""Copies that a multiprocessor starts in a cycle, with their addresses."""
+"""Copies that a multiprocessor starts in a cycle, including their address computation."""
 ELEMENTS_PER_CYCLE = 3.0
-"""Single elements that it carries to shared memory; 1.7 to 4.6 on an H200."""
+"""Single elements that a multiprocessor copies to shared memory in a cycle; 1.7 to 4.6 on an H200."""
 STEP_CYCLES = 80.0
-"""For a barrier and the start of the next tile of k."""
+"""Cycles for a barrier and the start of the next tile of k."""
 READ_CYCLES = 160.0
-"""For the first fragments of a tile, where they are not read while others are multiplied."""
+"""Cycles to read the first fragments of a tile without double buffering."""
 LAUNCH = 2.5e-6
 """Seconds that a further launch adds."""
 BLOCK_START = 1.2e-6
 """Seconds before a block's first product: addresses, and the first tiles."""
 SECTOR = 32
-"""Bytes that memory is read in."""
+"""Bytes of a memory sector, the unit of reads."""
 SEGMENT = 128
-"""Bytes in a row from which memory is read at its full speed."""
+"""Contiguous bytes from which memory is read at full bandwidth."""
 
 
 def seconds(p: Product, target: Target, v: Mapping[str, Any]) -> float:
-    """Estimated time of a schedule."""
+    """Estimated time of a schedule in seconds."""
     item, words, sms = p.instruction.item, p.instruction.words, limit(target, "sms")
     clock, full = quantity(target, "clock_hz"), quantity(target, "bandwidth")
     bm, bn, bk, parts = v["BM"], v["BN"], v["BK"], v["SPLIT"]
@@ -67,7 +67,7 @@ def seconds(p: Product, target: Target, v: Mapping[str, Any]) -> float:
     steps = ceildiv(ceildiv(p.k, bk), parts)
     busiest = ceildiv(blocks, sms)  # blocks that the busiest multiprocessor computes
     together = min(resident, busiest)
-    # Eight warps keep the matrix units busy if each has enough independent work.
+    # Eight warps keep the Tensor Cores busy if each warp has enough independent work.
     share = DOUBLE_SHARE if item == DOUBLE else MATRIX_SHARE
     rate = quantity(target, p.instruction.peak) / sms * share * min(1.0, warps * together / 8)
     rate *= min(1.0, (bm * bn / warps / (64 * 64)) ** 0.3)
@@ -76,7 +76,7 @@ def seconds(p: Product, target: Target, v: Mapping[str, Any]) -> float:
     products += fold.cycles(p.c, bm, bn) / clock * steps * busiest
     rows = min(bm, p.m), min(bn, p.n)
     started, near, far, before = 0.0, 0.0, 0.0, 0.0
-    if "gather" in (v["copy_a"], v["copy_b"]):  # through registers, one tile of k ahead, however long the ring
+    if "gather" in (v["copy_a"], v["copy_b"]):  # through registers: one tile of k ahead, however many stages
         started += LATENCY * steps * busiest / together
     for source, tile, valid, copy in ((p.a, bm, rows[0], v["copy_a"]), (p.b, bn, rows[1], v["copy_b"])):
         pieces = tile * bk * item * steps * busiest
@@ -86,7 +86,7 @@ def seconds(p: Product, target: Target, v: Mapping[str, Any]) -> float:
         along = valid if source.contiguous == "row" and copy != "pack" else bk
         far += p.batch * source.rows * p.k * item / min(1.0, along * item / SEGMENT) ** 0.25
         if copy == "pack":
-            before += LAUNCH + 3 * source.packed_bytes / full  # read by single elements, and written
+            before += LAUNCH + 3 * source.packed_bytes / full  # read element by element, and written
     waiting = (v["STAGES"] - 1) * sum(rows) * bk * item * together * min(blocks, sms)
     far /= min(full, waiting / LATENCY)
     total = max(products + 0.5 * started, started, near, far) + BLOCK_START * ceildiv(busiest, together) + before
@@ -97,19 +97,20 @@ def seconds(p: Product, target: Target, v: Mapping[str, Any]) -> float:
 
 
 def default(p: Product, target: Target, within: SearchSpace) -> dict[str, Value]:
-    """The best of some hundred schedules by :func:`seconds`; among equals the first."""
-    # None is legal on a target with very little shared memory.
+    """The fastest of a few hundred schedules by :func:`seconds`; the first among equals."""
+    # On a target with very little shared memory, no candidate is legal.
     return within.first(sorted(_candidates(p, target, within.options), key=lambda v: seconds(p, target, v)))
 
 
 def _candidates(p: Product, target: Target, options: Mapping[str, tuple[Any, ...]]) -> Iterator[dict[str, Value]]:
     wide = ITEMSIZE[p.c.output.dtype] < 4 and True in options["store_shared"]
-    # Sums of float64 in large tiles leave no room for two sets of fragments.
+    # float64 accumulators of large tiles leave no registers for two sets of fragments.
     buffered = (True, False) if p.instruction.item == DOUBLE else (True,)
     for bm, bn, warps_m, warps_n in SHAPES:
         if bm not in options["BM"] or bn not in options["BN"]:
             continue
-        # Single elements pay where packing does not; of contiguous rows they fill whole sectors from 32 bytes on.
+        # A gather of single elements can be faster than packing. Along contiguous rows it needs whole sectors of 32
+        # bytes.
         ways = [
             tuple(x for x in w if x != "gather" or s.contiguous == "k" or min(t * s.item, s.rows * s.item) >= SECTOR)
             or w

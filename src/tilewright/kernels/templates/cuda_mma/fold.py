@@ -1,7 +1,7 @@
-"""C++ that scales the sum of a block of k and adds it to a thread's accumulators, where scales are of such blocks.
+"""C++ that scales the sum of a block of k and adds it to a thread's accumulators, for scales of blocks of k.
 
-Fragments of a warp and of a warp group are alike: of 8 rows and 8 columns a thread holds two neighbours along n, in row
-``lane / 4``, and it holds them of two such pieces, 8 rows apart.
+Accumulator fragments of ``mma.sync`` and of wgmma have one layout. In each 8 x 8 matrix, a thread holds two neighbours
+along n in row ``lane / 4``. A fragment has two 8 x 8 matrices, 8 rows apart.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tilewright.kernels.templates.cuda.sizes import used as sizes_used
 from tilewright.kernels.templates.cuda.text import AxisTexts, Names, load_text, printer, read_place
 
 FOLDED_PER_CYCLE = 128.0
-"""Operations on results that a multiprocessor starts in a clock."""
+"""Operations on accumulators that a multiprocessor issues in a clock."""
 
 EIGHT = 8
 FOUR = 4
@@ -57,11 +57,11 @@ $if again:            $part = 0;
 
 @dataclass(frozen=True)
 class Fold:
-    """Of a thread with ``mi`` fragments along m, 16 rows of its warp each, and ``columns`` along n.
+    """Scaling of a thread's sums: ``mi`` fragments along m, of 16 rows of the warp each, and ``columns`` along n.
 
-    ``edges``: the axes, of ``mn``, along which fragments may reach beyond the output. ``in_shared``: scales are copied
-    to shared memory, one for each row, and one for each of :attr:`runs` columns or for each column; those of single
-    columns are read as they are used, four at a time (:meth:`place`).
+    ``edges``: the axes out of ``mn`` along which fragments may reach beyond the output. ``in_shared``: scales are
+    copied to shared memory, one for each row, and one for each run of columns (:attr:`run`) or for each column. Scales
+    of single columns are read at their use, four at a time (:meth:`place`).
     """
 
     c: CudaContraction
@@ -73,23 +73,26 @@ class Fold:
 
     @cached_property
     def functions(self) -> dict[str, Function]:
-        """Device functions of the scales, by side: ``scale_a(inputs..., batch, m, k)`` and
-        ``scale_b(inputs..., batch, n, k, further)`` of the column ``n + further``. If scales are copied:
-        ``place_a(inputs..., batch, m, k, further)`` and ``place_b``, where they lie in memory."""
+        """Device functions of the scales, by side.
+
+        ``scale_a(inputs..., batch, m, k)`` returns a row's scale, ``scale_b(inputs..., batch, n, k, further)`` the
+        scale of column ``n + further``. If scales are :attr:`copied`, ``place_a(inputs..., batch, m, k, further)`` and
+        ``place_b`` return their addresses instead.
+        """
         return {side: self._function(side, e) for side, e in self.scales.of.items()}
 
     @property
     def sides(self) -> str:
-        """The sides, of ``ab``, that have scales."""
+        """The sides out of ``ab`` that have scales."""
         return "".join(self.scales.of)
 
     @property
     def copied(self) -> bool:
-        """Whether scales are copied to shared memory as they lie, not computed."""
+        """Whether scales are copied to shared memory unchanged, without computation."""
         return self.in_shared and all(e.op == "load" and e.dtype == "float32" for e in self.scales.of.values())
 
     def by_fours(self, bk: int) -> bool:
-        """Whether scales of a row, or of a column, for :data:`FOUR` steps of ``bk`` along k are copied as 16 bytes."""
+        """Whether a 16-byte copy brings the scales of a row or column for :data:`FOUR` steps of ``bk`` along k."""
         return self.copied and all(self._by_fours(e, bk) for e in self.scales.of.values())
 
     def _by_fours(self, e: Expr, bk: int) -> bool:
@@ -129,8 +132,10 @@ class Fold:
         return Function(f"scale_{side}", "float", taken, body, used)
 
     def _step(self, side: str, e: Expr) -> int | None:
-        """How far apart the scales of neighbouring rows or columns lie, where a scale is one read: those that are a
-        constant ``further`` need no address of their own."""
+        """Stride of scales along rows or columns, in elements; ``None`` unless a scale is one read with a fixed stride.
+
+        With a fixed stride, scales at a constant ``further`` share one address computation.
+        """
         c = self.c
         if e.op != "load":
             return None
@@ -142,35 +147,35 @@ class Fold:
 
     @cached_property
     def run(self) -> int:
-        """Columns of one scale: whole eights of them, or 1."""
+        """Number of columns that share a scale: a multiple of 8, or 1."""
         same = gcd(alike(self.scales.of["b"], self.c.n), self.columns)
         return same if same % EIGHT == 0 else 1
 
     @property
     def runs(self) -> int:
-        """Scales of columns: one for each run, or for each column; 0: there are none."""
+        """Number of column scales: one a run of :attr:`run` columns; 0 if side b has no scales."""
         return self.columns // self.run if "b" in self.sides else 0
 
     @property
     def pairs(self) -> bool:
-        """Whether scales of single columns are read from shared memory as they are used."""
+        """Whether scales of single columns are read from shared memory at their use."""
         return self.in_shared and "b" in self.sides and self.run == 1
 
     def place(self, column: str) -> str:
-        """Text of where the scale of a column lies in shared memory: a thread's four of 16 columns are neighbours."""
+        """Text of the index of a column's scale in shared memory: a thread's four out of 16 columns are adjacent."""
         if not self.pairs:
             return column
         return f"({column} / 16 * 16 + {column} % 8 / 2 * 4 + {column} / 8 % 2 * 2 + {column} % 2)"
 
     @property
     def held(self) -> int:
-        """Scales that a thread holds: from shared memory, of one fragment along m at a time."""
+        """Number of scales that a thread holds; with ``in_shared``, row scales of one fragment along m at a time."""
         rows = (2 if self.in_shared else 2 * self.mi) if "a" in self.sides else 0
         return rows + (0 if "b" not in self.sides else 4 if self.pairs else self._count)
 
     @property
     def operations(self) -> int:
-        """Instructions for each result: one where a scale is that of many columns."""
+        """Instructions for each sum: 1, or 2 if both sides have scales and every column has its own."""
         return 2 if self.sides == "ab" and self.run == 1 else 1
 
     @property
@@ -178,9 +183,9 @@ class Fold:
         return self.columns // 4 if self.run == 1 else self.columns // self.run
 
     def read(self, batch: str, row: str, column: str, k: str) -> list[str]:
-        """Statements that read the scales of the block of k at ``k`` from memory.
+        """Statements that read the scales of the block of k at ``k`` from global memory.
 
-        ``row``: text of the first row of fragment ``i``; ``column``: that of the first column.
+        ``row``: text of the first row of fragment ``i``. ``column``: text of the first column.
         """
         place = {"a": f"{row} + h * 8 + lane / 4", "b": column}
         further = ""
@@ -190,9 +195,10 @@ class Fold:
         return self._read({side: self.of(side, batch, place[side], k, further) for side in self.sides}, 0, self.mi)
 
     def fetch(self, at: str, row: str, rows: int, i: int) -> list[str]:
-        """Statements that read those of fragment ``i`` from shared memory, but for single columns.
+        """Statements that read the scales of fragment ``i`` from shared memory, except scales of single columns.
 
-        ``at``: text of where those of a tile begin, its ``rows`` first; ``row``: text of the warp's first row in it.
+        ``at``: text of the start of a tile's scales, of which ``rows`` row scales come first. ``row``: text of the
+        warp's first row in the tile.
         """
         texts = {
             "a": f"tw::load_shared<float>({at} + {row} + h * 8 + lane / 4)",
@@ -209,18 +215,21 @@ class Fold:
         return found
 
     def of(self, side: str, batch: str, place: str, k: str, further: str) -> str:
-        """Text of the scale of a row, or of a column, ``further`` ones behind ``place``. If scales are copied: of where
-        it lies, of a row ``further`` ones behind too."""
+        """Text of the scale of row ``place``, or of column ``place + further``.
+
+        If scales are :attr:`copied`: text of the address of the scale of row or column ``place + further``.
+        """
         return self.functions[side].call(batch=batch, m=place, n=place, k=k, further=further)
 
     def add(
         self, at: str, again: bool, part: str = "", pairs: str = "", rows: tuple[int, int] | None = None
     ) -> list[str]:
-        """Statements that add sums, scaled, to ``acc``, elements of a fragment's eight columns being at ``at``.
+        """Statements that add scaled sums of a block of k to ``acc``.
 
-        ``part``: text of a sum's element, ``part[i]`` at ``at`` if empty; ``again``: products add to it, which begins
-        at zero. ``pairs``: text of where the scales of a thread's columns begin in shared memory, if they are read from
-        there. ``rows``: the first fragment and the one behind the last, all if ``None``.
+        ``at``: subscripts of an element within ``acc[i]``. ``part``: text of a sum's element; ``part[i]`` with the
+        subscripts ``at`` if empty. ``again``: resets the sum to zero for the next block. ``pairs``: text of the address
+        in shared memory of the thread's column scales, if they are read from there. ``rows``: first and end of a range
+        of fragments; all if ``None``.
         """
         run = "2 * j + e % 2" if "b" not in self.sides or self.run == 1 else f"j / {self.run // EIGHT}"
         both = {"a": "of_rows[i][e / 2]", "b": "of_four.v[j % 2 * 2 + e % 2]" if pairs else f"of_columns[{run}]"}
@@ -232,18 +241,18 @@ class Fold:
 
 
 def results(c: CudaContraction, values: int, edges: str, split: bool, folded: Fold | None) -> tuple[str, Function]:
-    """:func:`.splitk.results`, with the functions that give the scales where there are some."""
+    """:func:`.splitk.results`, with the device functions of the scales, if any."""
     text, stored = splitk.results(c, values, edges, split)
     scales = folded.functions.values() if folded is not None else ()
     return text + "".join(f.define() for f in scales), stored
 
 
 def cycles(c: CudaContraction, bm: int, bn: int) -> float:
-    """Clocks of a multiprocessor to fold a tile of ``bm`` x ``bn``; 0 where there are no scales."""
+    """Clocks of a multiprocessor to scale and add the sums of a tile of ``bm`` x ``bn``; 0 without scales."""
     folded = fold(c, 1, bn, "")
     return bm * bn * folded.operations / FOLDED_PER_CYCLE if folded is not None else 0.0
 
 
 def fold(c: CudaContraction, mi: int, columns: int, edges: str, in_shared: bool = False) -> Fold | None:
-    """What folds blocks of k, where a product has scales of them."""
+    """The :class:`Fold` of a product with scales of blocks of k; ``None`` without scales."""
     return Fold(c, c.scales, mi, columns, edges, in_shared) if c.scales is not None else None

@@ -1,8 +1,8 @@
 """C++ that reads fragments from shared memory and multiplies them.
 
-A fragment of one instruction is two matrices of 8 rows by 16 bytes for each 8 rows of an operand. Where
-k is contiguous in shared memory ``ldmatrix`` delivers them; where rows are, it does so transposed for 16-bit
-elements, and 4-byte elements are read one by one. Elements of 8 bytes always are.
+For each 8 rows of an operand, a fragment of one instruction is two matrices of 8 rows by 16 bytes. ``ldmatrix`` loads
+them if k is contiguous in shared memory, and transposed for 16-bit elements if rows are. 4-byte elements of contiguous
+rows, and all 8-byte elements, are read one by one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tilewright.kernels.templates.cuda_mma.instruction import A_REGISTERS, B_REG
 
 
 def _first(s: Side, p: MmaTiling) -> tuple[str, str]:
-    """Row and k, in the tile, of what a lane reads first."""
+    """Texts of the row and k, in the tile, of a lane's first read."""
     warp, chunk = p.warp_at(s.name), p.instruction.chunk
     if singly(s.item, s.order):
         return f"{warp}lane / 4", "lane % 4"
@@ -30,7 +30,7 @@ def _first(s: Side, p: MmaTiling) -> tuple[str, str]:
 
 
 def declare(p: MmaTiling) -> list[str]:
-    """Statements that compute where a lane's first fragment lies in the tiles (bytes)."""
+    """Statements that compute the byte offsets of a lane's first reads in the tiles."""
     out = []
     for s in p.sides:
         row, k = _first(s, p)
@@ -46,7 +46,8 @@ def read(s: Side, p: MmaTiling) -> list[str]:
     count = p.mi if name == "a" else p.ni
     if singly(s.item, s.order):
         return _single(s, p, count)
-    # Fragments are 16 rows apart; a swizzle keeps steps of 16 rows (k contiguous) or of k (rows contiguous).
+    # Fragments are 16 rows apart. A swizzle preserves strides of 16 rows (k contiguous) or of k (rows contiguous), so
+    # both strides are added outside of the xor.
     trans = "_trans" if s.order == "row" else ""
     if s.order == "k":
         address = f"{base} + {{i}} * {16 * s.line} + (at_{name} ^ (q * {p.instruction.depth_bytes}))"
@@ -74,11 +75,11 @@ def read(s: Side, p: MmaTiling) -> list[str]:
 
 
 def _single(s: Side, p: MmaTiling, count: int) -> list[str]:
-    """Elements one by one: lanes of a warp read 4 of k by 8 rows."""
+    """Statements that read fragments element by element: the lanes of a warp read 4 of k by 8 rows."""
     start, depth = f"smem + {p.ring.at(s.name)} + slot * {s.bytes}", p.instruction.depth
 
     def element(fragment: int, rows: int, k: int) -> str:
-        """Text of an element of fragment ``i``, ``rows`` and ``k`` further than a lane's first."""
+        """Text of an element of fragment ``i``, ``rows`` and ``k`` beyond a lane's first element."""
         if s.order == "row":
             further = f"i * {fragment * s.item}" + (f" + {rows * s.item}" if s.name == "a" else "")
             place = f"q * {depth * s.line} + {k * s.line} + (at_{s.name} ^ ({further}))"
@@ -96,7 +97,7 @@ def _single(s: Side, p: MmaTiling, count: int) -> list[str]:
 
 
 def rounded(p: MmaTiling) -> list[str]:
-    """Statements that round fragments to TF32, where the expression asks for that: the hardware cuts them off."""
+    """Statements that round fragments to TF32 if the expression rounds; the hardware truncates."""
     return [
         line
         for s, name, count, parts in ((p.a, "fa", p.mi, 4), (p.b, "fb", p.ni, 2))
@@ -121,7 +122,7 @@ def multiply(p: MmaTiling) -> list[str]:
     forth, back = f"int j = 0; j < {p.ni}; j++", f"int j = {p.ni - 1}; j >= 0; j--"
     if p.mi == 1:
         return row("0", forth)
-    # Every other row goes backwards, so that neighbouring instructions share an operand.
+    # Every second row runs backwards, so that consecutive instructions share an operand.
     if p.mi == 2:
         return row("0", forth) + row("1", back)
     rows = row("i", forth) + row("i + 1", back)

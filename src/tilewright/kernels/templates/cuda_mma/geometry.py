@@ -1,4 +1,4 @@
-"""Sizes that follow from a product and a schedule: tiles, shared-memory layouts, copies, registers."""
+"""Geometry of a schedule of a product: tiles, shared-memory layouts, copies, registers."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from tilewright.kernels.templates.tiles import ceildiv
 BANK_LINE = 128
 """Bytes that shared memory serves in one cycle: 32 banks of 4."""
 STRIP_RUN = 32
-"""Columns of the store's staging strip that follow each other without a gap: as many as there are banks."""
+"""Columns of the store's staging buffer between two gaps: the number of banks."""
 STRIP_GAP = 4
-"""Elements between two runs of a row: lanes that read 16 bytes of different runs use different banks."""
+"""Elements of a gap in a row, so that lanes that read 16 bytes of different runs use different banks."""
 
 
 def log2(n: int) -> int:
@@ -42,16 +42,16 @@ def power_of_two(n: int) -> bool:
 
 
 def singly(item: int, order: str) -> bool:
-    """Whether lanes read the elements of a fragment one by one, which ``ldmatrix`` does not bring them."""
+    """Whether lanes read the elements of a fragment one by one, because ``ldmatrix`` cannot load them."""
     return item == DOUBLE or (item == 4 and order == "row")
 
 
 def shared_layout(rows: int, depth: int, item: int, order: str) -> Layout:
-    """Where element (row, k) of an operand tile lies in shared memory, swizzled against bank conflicts.
+    """Layout of an operand tile in shared memory by (row, k), swizzled against bank conflicts.
 
-    ``order`` says which axis is contiguous. Eight rows of 16 bytes that ``ldmatrix`` reads at once, or
-    four rows of 32 bytes for 4-byte and 8-byte elements read one by one, fall into 32 different banks: of the latter
-    half a warp reads at once.
+    ``order``: the contiguous axis. ``ldmatrix`` reads eight rows of 16 bytes at once, which fall into 32 different
+    banks. For 4-byte and 8-byte elements read one by one, four rows of 32 bytes do; half a warp reads 8-byte elements
+    at once.
     """
     if order == "k":
         line, strides = depth * item, (depth, 1)
@@ -68,15 +68,15 @@ def shared_layout(rows: int, depth: int, item: int, order: str) -> Layout:
 
 @dataclass(frozen=True)
 class Side:
-    """One operand's tile: ``rows`` of m or n by ``depth`` of k, and how it gets to shared memory.
+    """One operand's tile, ``rows`` of m or n by ``depth`` of k, and its copy to shared memory.
 
-    ``copy`` is the number of bytes of one asynchronous copy, or 0 where elements pass through registers.
-    ``order``: which axis is contiguous in shared memory, ``k`` or ``row``.
+    ``copy``: bytes of one asynchronous copy, or 0 if elements pass through registers. ``order``: the contiguous axis in
+    shared memory, ``k`` or ``row``.
     """
 
     name: str  # "a" or "b"
     source: Source
-    extent: int  # rows in all
+    extent: int  # rows of the whole operand
     rows: int
     depth: int
     item: int
@@ -94,7 +94,7 @@ class Side:
 
     @property
     def bytes(self) -> int:
-        """Of one tile in shared memory."""
+        """Bytes of one tile in shared memory."""
         return self.rows * self.depth * self.item
 
     @property
@@ -104,8 +104,8 @@ class Side:
 
     @property
     def step(self) -> int:
-        """Elements of one copy, or of one word that passes through registers."""
-        # A thread collects few bytes before it writes them where lanes already walk k.
+        """Elements of one asynchronous copy, or of one write of elements that pass through registers."""
+        # If lanes already run along k, a thread collects only 4 bytes for a write.
         return (self.copy or (CHUNK if self.source.contiguous == "row" else 4)) // self.item
 
     @property
@@ -115,11 +115,11 @@ class Side:
 
     @property
     def copies(self) -> int:
-        """Copies, or collected words, of one tile."""
+        """Number of asynchronous copies, or of writes through registers, for one tile."""
         return self.bytes // (self.step * self.item)
 
     def rounds(self, threads: int) -> int:
-        """Copies of each thread for one tile."""
+        """Number of copies of each thread for one tile."""
         return ceildiv(self.copies, threads)
 
     def held_registers(self, threads: int) -> int:
@@ -129,7 +129,7 @@ class Side:
 
 @dataclass(frozen=True)
 class MmaTiling:
-    """Everything that the printed source depends on."""
+    """A product and the decisions of a schedule that determine the printed source."""
 
     p: Product
     bm: int
@@ -152,12 +152,12 @@ class MmaTiling:
 
     @property
     def edges(self) -> str:
-        """The axes, of ``mn``, along which tiles may reach beyond the output."""
+        """The axes out of ``mn`` along which tiles may reach beyond the output."""
         return sorting.edges(self.p.c, self.bm, self.bn)
 
     @property
     def raster(self) -> Raster:
-        """Tiles and pieces of k, as blocks walk them."""
+        """Raster order of blocks over tiles and splits of k."""
         return sorting.raster(self.p.c, self.bm, self.bn, self.split_k)
 
     @property
@@ -178,17 +178,17 @@ class MmaTiling:
 
     @property
     def mi(self) -> int:
-        """Instructions of a warp along m."""
+        """Number of matrix instructions of a warp along m."""
         return self.wm // ROWS
 
     @property
     def ni(self) -> int:
-        """Instructions of a warp along n."""
+        """Number of matrix instructions of a warp along n."""
         return self.wn // COLUMNS
 
     @property
     def steps(self) -> int:
-        """Instructions along k in one tile."""
+        """Number of matrix instructions along k in one tile."""
         return self.bk // self.instruction.depth
 
     @cached_property
@@ -215,7 +215,7 @@ class MmaTiling:
         return "batch" if self.p.batch > 1 else "0"
 
     def warp_at(self, name: str) -> str:
-        """Text, to be followed by a further term, of the first row of a warp on side ``a`` or ``b``."""
+        """Text of the first row of a warp on side ``a`` or ``b``, ending in ``" + "`` or empty."""
         count, rows = (self.warps_m, self.wm) if name == "a" else (self.warps_n, self.wn)
         if count == 1:
             return ""
@@ -224,32 +224,32 @@ class MmaTiling:
 
     @property
     def short(self) -> bool:
-        """Whether all tiles of k are on their way before the first is multiplied."""
+        """Whether copies of all tiles of k start before the first tile is multiplied."""
         return not self.split_k and self.tiles_k < self.stages
 
     @property
     def ahead(self) -> int:
-        """Tiles on their way before the first is multiplied."""
+        """Number of tiles of k whose copies start before the first tile is multiplied."""
         return self.tiles_k if self.short else self.stages - 1
 
     @property
     def tiles(self) -> int:
-        """Output tiles, all batches together."""
+        """Number of output tiles over all batches."""
         return self.p.batch * ceildiv(self.p.m, self.bm) * ceildiv(self.p.n, self.bn)
 
     @property
     def unrolled(self) -> int:
-        """Tiles of k that the main loop prints out."""
+        """Unroll factor of the main loop over tiles of k."""
         return self.unroll if self.split_k else min(self.unroll, self.tiles_k)
 
     @cached_property
     def fold(self) -> Fold | None:
-        """What scales the sums of blocks of k, where they are scaled."""
+        """Scaling of the sums of blocks of k; ``None`` without scales."""
         return fold(self.p.c, self.mi, self.wn, self.edges)
 
     @property
     def width(self) -> int:
-        """Elements along n that a lane stores at once."""
+        """Number of neighbouring elements along n in one store call of a lane."""
         if not self.store_shared:
             return 2
         v = max(4, 16 // (4 if self.split_k else ITEMSIZE[self.p.c.output.dtype]))
@@ -259,17 +259,17 @@ class MmaTiling:
 
     @cached_property
     def results(self) -> tuple[str, Function]:
-        """Functions by which a thread scales sums of blocks, finishes values, and stores :attr:`width` of them."""
+        """Text of functions that read scales, finish values and store; the function that stores :attr:`width` sums."""
         return results(self.p.c, self.width, self.edges, self.split_k, self.fold)
 
     @cached_property
     def ring(self) -> Shared:
-        """Tiles of both operands in shared memory."""
+        """Ring buffers of both operands' tiles in shared memory."""
         return Shared({s.name: (self.stages * s.bytes, CHUNK) for s in self.sides})
 
     @property
     def strip(self) -> int:
-        """Elements between the rows of a warp's staging strip."""
+        """Row pitch of a warp's staging buffer, in elements."""
         return strip(self.wn)
 
     @property
@@ -280,8 +280,7 @@ class MmaTiling:
 
     @property
     def registers(self) -> int:
-        """Estimated registers of a thread in the main loop: accumulators, fragments, elements on their way, and what
-        addresses need."""
+        """Estimated registers of a thread in the main loop: accumulators, fragments, elements in flight, addresses."""
         words = self.instruction.words
         sums = self.p.sets * self.mi * self.ni * 4 * words + (self.fold.held if self.fold is not None else 0)
         fragments = (self.mi * A_REGISTERS + self.ni * B_REGISTERS) * words * (2 if self.double_buffer else 1)
@@ -291,7 +290,7 @@ class MmaTiling:
 
 
 def strip(columns: int) -> int:
-    """Elements between the rows of a staging strip: pairs of four rows fall into 32 different banks."""
+    """Row pitch of a staging buffer, in elements: pairs of four rows fall into 32 different banks."""
     if columns <= COLUMNS:
         return columns
     held = columns + (columns - 1) // STRIP_RUN * STRIP_GAP

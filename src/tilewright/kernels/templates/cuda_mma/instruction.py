@@ -1,8 +1,8 @@
-"""The matrix instructions, one an operand type, and which factors they multiply.
+"""The ``mma.sync`` instructions, one for each operand type.
 
-All have 16 rows and 8 columns, and but for float64 32 bytes of depth an operand, so that a fragment of 8 rows by 16
-bytes is one 8x8 matrix of ``ldmatrix`` for each of them. Of float64 there are as many elements in a fragment as of
-TF32, each in a register of its own (of 64 bits).
+Every instruction has 16 rows, 8 columns and, except for float64, 32 bytes of depth an operand. So a fragment of 8 rows
+by 16 bytes is one 8x8 matrix of ``ldmatrix``. A float64 fragment has as many elements as a TF32 fragment, each in a
+64-bit register.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ A_REGISTERS, B_REGISTERS = 4, 2
 DOUBLE = 8
 """Bytes of a float64."""
 CHUNK = 16
-"""Bytes of one row of an 8x8 matrix; what a swizzle keeps together."""
+"""Bytes of one row of an 8x8 matrix, the unit that a swizzle permutes."""
 
 
 @dataclass(frozen=True)
 class Instruction:
     """One matrix instruction.
 
-    ``storage`` is the C type of the operands in memory, ``acc`` that of sums, ``peak`` the target's limit that is the
-    dense peak.
+    ``storage``: C type of the operands in memory. ``acc``: C type of sums. ``peak``: name of the target's limit with
+    the dense peak.
     """
 
     dtype: str
@@ -50,7 +50,7 @@ class Instruction:
 
     @property
     def overhead(self) -> int:
-        """Registers of addresses, counters and predicates of the main loop, beside one a copy: observed."""
+        """Observed registers of the main loop for addresses, counters and predicates, besides one for each copy."""
         return 22 if self.item == DOUBLE else 40
 
     @property
@@ -65,12 +65,12 @@ class Instruction:
 
     @property
     def least_depth(self) -> int:
-        """Elements of k of the shortest tile: two instructions."""
+        """Elements of k of the shortest tile: the depth of two instructions."""
         return 2 * self.depth
 
     @property
     def chunk(self) -> int:
-        """Elements of 16 bytes."""
+        """Number of elements in 16 bytes."""
         return CHUNK // self.item
 
 
@@ -81,4 +81,4 @@ INSTRUCTIONS = {
     for d in DTYPES.values()
     if d.matrix
 }
-"""By the operands' dtype; float32 stands for operands that the expression rounds or cuts to TF32."""
+"""Instructions by operand dtype; float32 stands for operands that the expression rounds or truncates to TF32."""

@@ -1,7 +1,7 @@
-"""C++ that brings operand tiles to shared memory: asynchronous copies, or elements through registers.
+"""C++ that copies operand tiles to shared memory: asynchronously, or element by element through registers.
 
-Every loop is over constants and unrolled by the compiler. Positions beyond the extents, and those that
-the operand's own condition excludes, become zero on both sides, so that they add nothing.
+Every loop has constant bounds and the compiler unrolls it. Elements beyond the extents, or where the operand's guard
+fails, become zero on both sides, so that they add nothing.
 """
 
 from __future__ import annotations
@@ -16,8 +16,11 @@ from tilewright.kernels.templates.cuda_mma.instruction import DOUBLE
 
 @dataclass(frozen=True)
 class Loader:
-    """The text for one operand. Threads are laid over the tile so that neighbouring lanes walk what is
-    contiguous in global memory (the *fast* axis); copy ``i`` of a thread is further along the other."""
+    """Printer of one operand's copies.
+
+    Neighbouring lanes run along the contiguous axis in global memory (the *fast* axis). Successive copies ``i`` of a
+    thread advance along the slow axis.
+    """
 
     p: MmaTiling
     s: Side
@@ -28,7 +31,7 @@ class Loader:
 
     @property
     def lanes(self) -> int:
-        """Copies along the fast axis."""
+        """Number of copies along the fast axis."""
         s = self.s
         if not self.row_is_fast:
             return s.depth // s.step
@@ -36,28 +39,30 @@ class Loader:
 
     @property
     def even(self) -> bool:
-        """Whether all copies of a thread share their place on the fast axis."""
+        """Whether all copies of a thread have one position on the fast axis."""
         return self.p.threads % self.lanes == 0
 
     @property
     def jump(self) -> int:
-        """Places on the slow axis between two copies of a thread, if ``even``."""
+        """Distance on the slow axis between successive copies of a thread, if ``even``."""
         return self.p.threads // self.lanes
 
     @property
     def strides(self) -> tuple[int, int, int] | None:
-        """Linear steps in global memory, where copies of a thread lie a constant apart."""
+        """Strides of batch, row and k in global memory if copies of a thread have a constant stride, else ``None``."""
         return self.s.source.strides if self.even and self.s.direct and not self.scattered else None
 
     @property
     def scattered(self) -> bool:
-        """Whether rows are read from wherever they lie: ``row_a`` holds those of a thread's copies."""
+        """Whether rows are gathered: ``row_a`` holds the row numbers of a thread's copies."""
         return sorting.scattered(self.p.p.c, self.s.name)
 
     @property
     def fixed(self) -> bool:
-        """Whether copies of a thread lie a constant apart in shared memory: a swizzle repeats after 8 lines, that of
-        float64 after 4."""
+        """Whether copies of a thread have a constant stride in shared memory.
+
+        A swizzle repeats after 8 lines, for float64 after 4.
+        """
         period = 4 if self.s.item == DOUBLE else 8
         return self.even and self.s.direct and (self.jump % period == 0 or self.s.rounds(self.p.threads) == 1)
 
@@ -72,12 +77,12 @@ class Loader:
         return "m0" if self.s.name == "a" else "n0"
 
     def _place(self, row: str = "r", k: str = "k", copy: str = "i") -> str:
-        """A statement that declares row and k, within the tile, of copy number ``copy``."""
+        """A statement that declares the row and k in the tile of copy number ``copy``."""
         rows, ks = self._at(copy)
         return f"const int {row} = {rows}, {k} = {ks};"
 
     def _at(self, copy: str) -> tuple[str, str]:
-        """Text of row and k, within the tile, of copy number ``copy``."""
+        """Texts of the row and k in the tile of copy number ``copy``."""
         s, threads, lanes = self.s, self.p.threads, self.lanes
         further = copy != "0" and s.rounds(threads) > 1
         if self.even:
@@ -96,15 +101,15 @@ class Loader:
 
     @property
     def placed(self) -> bool:
-        """Whether the place of a thread's first copy is declared before the main loop: it is ``even`` then."""
+        """Whether the position of a thread's first copy is declared before the main loop; implies ``even``."""
         return self.s.direct and (self.strides is not None or self.fixed)
 
     def _further(self, step: int) -> str:
-        """Text, to be added, of how far copy ``i`` is from the first."""
+        """Text to add to an offset: the distance of copy ``i`` from the first, if copies are ``step`` apart."""
         return f" + i * {step}" if self.s.rounds(self.p.threads) > 1 else ""
 
     def _spare(self) -> str | None:
-        """The condition that a copy is within the tile, where threads outnumber copies."""
+        """The condition that a thread has a copy of the tile; ``None`` if every thread always has one."""
         if self.s.copies % self.p.threads == 0:
             return None
         return f"tid < {self.s.copies}"
@@ -127,14 +132,14 @@ class Loader:
         return found if guard is None else [*found, f"({guard})"]
 
     def _shared(self, row: str, k: str) -> str:
-        """Text of a place in the tile, in bytes."""
+        """Text of the byte offset of (row, k) in the tile."""
         text = self.s.layout.text(row, k).replace("L", "")
         return text if self.s.item == 1 else f"({text}) * {self.s.item}"
 
     # ------------------------------------------------------------------ before the main loop
 
     def declare(self) -> list[str]:
-        """Statements before the main loop: addresses of the thread's first copy, registers for elements."""
+        """Statements before the main loop: addresses of the thread's first copy, registers for elements in flight."""
         s, name = self.s, self.s.name
         out = self._rows() if self.scattered else []
         if not s.direct:
@@ -156,18 +161,18 @@ class Loader:
         return out
 
     def _rows(self) -> list[str]:
-        """Statements that declare ``row_a``: the rows of the thread's copies."""
+        """Statements that declare ``row_a``: the row numbers of the thread's copies."""
         at = f"{self.origin} + {self._at('i')[0]}"
         one = sorting.held_row(self.p.p.c, self._held_row, at, self._spare())
         return [f"int row_a[{self.s.rounds(self.p.threads)}];", *self._each([one])]
 
     @property
     def _held_row(self) -> str:
-        """Text of the row of the copy at hand, where rows are scattered."""
+        """Text of the row number of copy ``i``, if rows are gathered."""
         return "row_a[i]" if self.s.rounds(self.p.threads) > 1 else "row_a[0]"
 
     def _row(self, r: str) -> tuple[list[str], str]:
-        """Statements, and then the text of a row, given that within the tile."""
+        """Statements, and the text of a row's number, given the text ``r`` of the row in the tile."""
         if self.scattered:
             return [f"const int row = {self._held_row};"], "row"
         return [], f"({self.origin} + {r})"
@@ -205,7 +210,7 @@ class Loader:
     # ------------------------------------------------------------------ through registers
 
     def _held(self, words: int, word: str) -> str:
-        """Text of the number of a thread's word."""
+        """Text of the index of a thread's word in ``held_<side>``."""
         if self.s.rounds(self.p.threads) == 1:
             return word
         return f"i * {words} + {word}" if words > 1 else "i"

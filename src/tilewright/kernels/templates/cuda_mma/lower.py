@@ -54,7 +54,7 @@ $if carries:    };
 
 
 def body(p: MmaTiling, symbol: str, sort: tuple[sorting.Sorting, ...]) -> str:
-    """The kernel's statements; ``sort``: the launch that sorts rows, if one does."""
+    """The kernel's statements; ``sort``: the launch that sorts rows, or empty."""
     loaders = [Loader(p, s) for s in p.sides]
     direct, carried = [x for x in loaders if x.s.direct], [x for x in loaders if not x.s.direct]
     declared = [*pack.declare(p), *(line for x in loaders for line in x.declare()), *fragments.declare(p)]

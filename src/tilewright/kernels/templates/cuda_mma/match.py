@@ -1,4 +1,4 @@
-"""Recognising products for Tensor Cores: a plain sum of a * b, whose factors an instruction multiplies."""
+"""Recognition of products for Tensor Cores: a plain sum of a * b with operand types of an ``mma.sync`` instruction."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tilewright.kernels.templates.cuda_mma.source import Source
 
 @dataclass(frozen=True)
 class Product:
-    """A matched program: ``c``, the instruction that multiplies it, and its two operands."""
+    """A matched program: the contraction ``c``, its matrix instruction and its two operands."""
 
     c: CudaContraction
     instruction: Instruction
@@ -46,26 +46,26 @@ class Product:
 
     @property
     def sets(self) -> int:
-        """Accumulators of each result: one for the block of k under way where blocks are scaled."""
+        """Number of accumulators of each output: 1, or 2 if blocks of k are scaled (one for the current block)."""
         return 1 if self.c.scales is None else 2
 
     def whole(self, depth: int) -> bool:
-        """Whether tiles of so many elements along k lie within the blocks that have one scale."""
+        """Whether tiles of ``depth`` along k divide the blocks that share a scale."""
         return self.c.scales is None or self.c.scales.depth % depth == 0
 
 
 BITS = "uint8"
-"""What 8-bit reals are here: bits that only the instruction knows the meaning of."""
+"""Dtype of 8-bit floats in a matched program: raw bits that only the instruction interprets."""
 
 
 @lru_cache(maxsize=256)
 def match(program: Program) -> Product | None:
-    """The product that a program is, or ``None``: another body, dtype or reduction."""
+    """Recognises a program as a product, or returns ``None`` for a different body, dtype or reduction."""
     return product(program, contraction)
 
 
 def product(program: Program, recognise: Callable[[Program], CudaContraction | None]) -> Product | None:
-    """The same, given what finds the contraction."""
+    """Recognises a program as a product, given the function that recognises its contraction."""
     bits, real = _as_bits(program)
     c = recognise(bits)
     if c is None or not c.is_product:
@@ -77,7 +77,7 @@ def product(program: Program, recognise: Callable[[Program], CudaContraction | N
             return None
         return _tiled(Product(c, INSTRUCTIONS[real], Source(c, "a", BITS), Source(c, "b", BITS)))
     types = {o.plain.tensor.dtype for o in sides if o.plain is not None}
-    # 8-bit whole numbers beside a 16-bit real are multiplied as such reals, which hold them exactly.
+    # 8-bit integers beside 16-bit floats are multiplied as 16-bit floats, which hold them exactly.
     reals = types - set(BYTES)
     dtype = reals.pop() if len(reals) == 1 and types <= {*SIXTEEN, *BYTES} else next(iter(types), "")
     if (reals and types != {dtype}) or not all(_multiplied(o, dtype) for o in sides):
@@ -86,19 +86,22 @@ def product(program: Program, recognise: Callable[[Program], CudaContraction | N
 
 
 def _tiled(p: Product) -> Product | None:
-    """A product whose scales, if it has any, are of blocks of whole tiles."""
+    """The product, or ``None`` if its scales' blocks are not a multiple of the shortest tile of k."""
     return p if p.whole(p.instruction.least_depth) else None
 
 
 def eight_bit(p: Product) -> bool:
-    """Whether 8-bit reals are multiplied, whose sums matrix units round further than float32."""
+    """Whether a product multiplies 8-bit floats, whose sums Tensor Cores round more coarsely than float32."""
     return p.instruction.dtype in FLOAT8
 
 
 @lru_cache(maxsize=256)
 def summed(p: Product, precision: str) -> Product:
-    """A product as a precision asks for it: matrix units cut their sums off, so those of parts of TF32 are of single
-    tiles of k, which ordinary units add up (blocks whose scale is 1)."""
+    """A product adapted to a precision.
+
+    Tensor Cores truncate sums. So for ``tf32x3``, they sum single tiles of k only, and CUDA cores add up the tiles (as
+    blocks with scale 1).
+    """
     if precision != PARTS or p.instruction.dtype != "float32" or p.c.scales is not None:
         return p
     c = replace(p.c, scales=BlockScales(0, {"b": const(1.0, "float32")}))
@@ -106,14 +109,15 @@ def summed(p: Product, precision: str) -> Product:
 
 
 def rounding(p: Product) -> float:
-    """How much further sums may be rounded than the program's own."""
+    """Factor by which the rounding of sums may exceed the program's own."""
     return ROUNDING if eight_bit(p) else 1.0
 
 
 def _as_bits(program: Program) -> tuple[Program, str]:
-    """A program with its 8-bit reals as bits, and their type; as it is, and nothing, where it has none or several.
+    """A program with its 8-bit floats replaced by raw bits, and their dtype.
 
-    Only two inputs may be such reals, each read once: what else reads them would take the bits for numbers.
+    Returns the program unchanged and "" unless exactly two inputs are 8-bit floats of one dtype, each read once. Any
+    further read would take the bits for numbers.
     """
     found = {t.dtype for t in program.inputs if t.dtype in FLOAT8}
     reals = {t.name for t in program.inputs if t.dtype in FLOAT8}
@@ -131,7 +135,7 @@ def _as_bits(program: Program) -> tuple[Program, str]:
 
 
 def _multiplied(o: Operand, dtype: str) -> bool:
-    """Whether a side is one read under exactly the conversion, if any, of what is multiplied."""
+    """Whether a side is one read with exactly the conversion that the instruction for ``dtype`` needs."""
     plain = o.plain
     if plain is None or plain.other != 0 or dtype not in INSTRUCTIONS:
         return False
@@ -142,7 +146,7 @@ def _multiplied(o: Operand, dtype: str) -> bool:
     ):
         return False
     record = DTYPES[dtype]
-    # What an operand must be wrapped in, one of these (nothing, where there are none), and what is summed.
+    # The operand's required conversion, any one of ``wraps`` (none if empty), and the dtype of sums.
     wraps = TF32 if dtype == "float32" else ("cast",) if record.stored_only else ()
     acc = record.accumulated
     wrapped = [(x.op in wraps, x.dtype) for x in plain.chain] == [(True, acc)] if wraps else not plain.chain

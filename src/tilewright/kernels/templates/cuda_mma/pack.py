@@ -1,8 +1,7 @@
-"""Packing: a first launch copies an operand into the workspace, as rows of k padded to 16 bytes.
+"""Packing: a launch before the product copies an operand into the workspace, as rows of k padded to 16 bytes.
 
-For operands that asynchronous copies of 16 bytes cannot fetch: rows of odd length, single bytes whose k is
-not contiguous, windows of a convolution. Reading them well once is cheaper than reading them badly in
-every tile.
+For operands that asynchronous copies of 16 bytes cannot fetch: rows of odd length, single bytes whose k is not
+contiguous, windows of a convolution. One efficient read of an operand costs less than inefficient reads in every tile.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ def packed(p: MmaTiling) -> tuple[Side, ...]:
 
 
 def _original(p: MmaTiling, s: Side) -> Source:
-    """An operand as it lies in memory."""
+    """An operand's source before packing."""
     return p.p.a if s.name == "a" else p.p.b
 
 
 def arguments(p: MmaTiling) -> tuple[str, ...]:
-    """Launch arguments that packed operands' places depend on."""
+    """Launch arguments on which the offsets of packed operands depend."""
     return ("SPLIT",) if p.split_k else ()
 
 
@@ -56,7 +55,7 @@ def workspace_bytes(p: MmaTiling) -> IntExpr:
 
 
 def _partial(p: MmaTiling) -> IntExpr:
-    """Bytes that each piece of k takes in front of packed operands, so that these stay aligned."""
+    """Bytes of workspace for each split of k, rounded up so that packed operands behind the splits are aligned."""
     one = workspace(p.p.c, True)
     assert isinstance(one, list)
     return roundup(one[2], ALIGN)
@@ -106,7 +105,7 @@ def _body(p: MmaTiling, s: Side) -> str:
     source, original, step = s.source, _original(p, s), p.instruction.chunk
     per_row, rows, batches = source.pitch // step, expression(source.rows), source.batches
     batch, where = ("batch", f"((long long)batch * {text(rows)} + row)") if batches > 1 else ("0", "(long long)row")
-    # Neighbouring threads read neighbours in memory.
+    # Neighbouring threads read neighbouring elements in memory.
     fast, slow = (("c", str(per_row)), ("row", text(rows)))[:: 1 if original.contiguous == "k" else -1]
     outer = f"e / {fast[1]} % {slow[1]}" if batches > 1 else f"e / {fast[1]}"
     place = f"{fast[0]} = int(e % {fast[1]}), {slow[0]} = int({outer})"
@@ -124,7 +123,7 @@ def _body(p: MmaTiling, s: Side) -> str:
 
 
 def read(s: Side) -> Access | None:
-    """The read of an operand from its packed copy; ``None`` where it is not packed."""
+    """The read of an operand from its packed copy; ``None`` if the operand is not packed."""
     source = s.source
     if not source.is_packed:
         return None
@@ -140,7 +139,7 @@ def _read(c: CudaContraction, side: str, pitch: int, batches: int, dtype: str) -
 
 
 def _nest(p: MmaTiling, s: Side) -> LoopNest:
-    """The loops of the kernel that packs an operand: a thread collects ``chunk`` elements of K."""
+    """Loop nest of the kernel that packs an operand: a thread collects ``chunk`` elements of K."""
     copy = read(s)
     assert copy is not None
     c, chunk, row = p.p.c, p.instruction.chunk, "m" if s.name == "a" else "n"

@@ -1,6 +1,6 @@
-"""The main loop over tiles of k: some are on their way while one is multiplied.
+"""The software-pipelined main loop over tiles of k: later tiles are copied while one is multiplied.
 
-Every piece of k has ``STAGES - 1`` tiles at least, or all of k has fewer (``short``), which is then known here.
+Every split of k has at least ``STAGES - 1`` tiles. If all of k has fewer (``short``), copies of all tiles start first.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ $if carries:    fetch($tile);
 $if carries:    put($fill);
 }"""
 
-# Where all tiles are on their way, an empty commit, so that the same wait stands for one tile more.
+# After the last copy, the commit is empty, so that one constant wait count fits every iteration.
 NEXT = """\
 $if puts:const bool more = t + $ahead < $end;
 $if asks:if ($more) copy(fill, t + $ahead);
 $if copies:tw::cp_commit();
 $if puts:if (more) fetch(t + $ahead);"""
 
-# The oldest tile has arrived, for all threads, and the slot before it is free.
+# Waits until the oldest tile has arrived for all threads. The slot before it is free then.
 READY = """\
 $if copies:tw::cp_wait<$older>();
 tw::sync();"""
@@ -53,8 +53,8 @@ $if puts:if (more) put(fill);
 $unless short:slot = $after_slot;
 $unless short:fill = $after_fill;"""
 
-# Fragments of the next step are read while those of this one are multiplied, across tiles too. After the last tile that
-# reads what nobody multiplies: cheaper than to ask for every tile.
+# Fragments of the next step are read while the current ones are multiplied, across tiles too. After the last tile, this
+# reads fragments that are never multiplied: cheaper than a test in every tile.
 BUFFERED = f"""\
 {NEXT}
 $scales
@@ -99,7 +99,7 @@ $unless rolled:    }
 
 
 def ring(p: MmaTiling) -> list[str]:
-    """The statements of the loop, and of what comes before it."""
+    """The statements of the main loop and its prologue."""
     copies, carries = any(s.direct for s in p.sides), not all(s.direct for s in p.sides)
     first, end = ("first_tile", "end_tile") if p.split_k else ("0", str(p.tiles_k))
     number = "0" if p.ahead == 1 else "s" if p.short else "fill"

@@ -1,4 +1,4 @@
-"""Where the elements of an operand come from: its tensor as it lies in memory, or a packed copy of it."""
+"""The source of an operand's elements: the tensor itself, or a packed copy."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _RAW = {1: "tw::u8", 2: "tw::u16", 4: "tw::u32"}
 class Source(Operand):
     """An operand of a product, which is one read, as rows (m or n) of k elements.
 
-    ``multiplied`` is the dtype of what is multiplied: the tensor's own, or a 16-bit real to which its 8-bit whole
-    numbers are converted on the way, exactly. ``is_packed``: it is read from a copy in the workspace, whose rows are
-    ``pitch`` elements apart, a multiple of 16 bytes, with zeros after the last.
+    ``multiplied``: dtype of the operands of the instruction. It is the tensor's own, or a 16-bit float to which 8-bit
+    integers are converted exactly during the copy. ``is_packed``: the operand is read from a copy in the workspace. Its
+    rows have a pitch of ``pitch`` elements, a multiple of 16 bytes, and end in zeros.
     """
 
     multiplied: str
@@ -33,21 +33,21 @@ class Source(Operand):
 
     @property
     def widened(self) -> bool:
-        """Whether elements lie in memory in another type than they are multiplied in."""
+        """Whether the dtype in memory differs from the dtype that is multiplied."""
         return self.plain.tensor.dtype != self.multiplied
 
     @property
     def rounds(self) -> bool:
-        """Whether elements are rounded to TF32 before they are multiplied; the instruction cuts off what is left."""
+        """Whether elements are rounded to TF32 before the product; the instruction itself truncates."""
         return any(x.op == "round_tf32" for x in self.plain.chain)
 
     @property
     def item(self) -> int:
-        """Bytes of an element as it is multiplied."""
+        """Bytes of an element in the dtype that is multiplied."""
         return ITEMSIZE[self.multiplied]
 
     def bits(self, place: str) -> str:
-        """Text of the bits, as ``tw::u32``, of the element that lies ``place`` elements into the input."""
+        """Text of the bits, as ``tw::u32``, of the element at offset ``place`` of the input."""
         if not self.widened:
             return f"(tw::u32)tw::load_global<{_RAW[self.item]}>({self.tensor} + ({place}))"
         short = "bf16" if self.multiplied == "bfloat16" else "f16"
@@ -65,22 +65,22 @@ class Source(Operand):
 
     @property
     def depth(self) -> int:
-        """Elements of k."""
+        """Number of elements of k."""
         return self.c.k.size
 
     @property
     def pitch(self) -> int:
-        """Elements between the rows of a packed copy."""
+        """Row pitch of a packed copy, in elements."""
         return -(-self.depth // (CHUNK // self.item)) * (CHUNK // self.item)
 
     @cached_property
     def contiguous(self) -> str:
-        """Along what neighbours lie next to each other: ``k`` or ``row``."""
+        """The contiguous axis in memory: ``k`` or ``row``."""
         return "k" if self.is_packed else super().contiguous
 
     @cached_property
     def vector(self) -> int:
-        """Elements that one access may hold, at most 16 bytes of them."""
+        """Largest vector width of an access, in elements: at most 16 bytes."""
         if self.is_packed:
             return CHUNK // self.item
         if self.widened:
@@ -89,17 +89,17 @@ class Source(Operand):
 
     @property
     def packed(self) -> Source:
-        """The same operand, read from a packed copy."""
+        """This operand, read from a packed copy."""
         return replace(self, is_packed=True)
 
     @cached_property
     def in_place(self) -> Source:
-        """The same operand as it lies in memory."""
+        """This operand, read from its tensor."""
         return replace(self, is_packed=False)
 
     @cached_property
     def strides(self) -> tuple[int, int, int] | None:
-        """Steps of batch, row and k (elements), where all three are linear and nothing is guarded."""
+        """Strides of batch, row and k, in elements; ``None`` unless all are linear and the read has no guard."""
         if self.is_packed:
             return self.rows * self.pitch, self.pitch, 1
         if self.plain.guard is not None or self.plain.others:
@@ -110,12 +110,12 @@ class Source(Operand):
 
     @property
     def packed_bytes(self) -> int:
-        """Size of the packed copy; batches that the operand does not tell apart are packed once."""
+        """Bytes of the packed copy; an operand whose rows choose their batch is packed once."""
         return self.batches * self.rows * self.pitch * self.item
 
     @property
     def batches(self) -> int:
-        """How often the operand is there: once where its rows choose their batch."""
+        """Number of batches of the operand: 1 for side A if rows choose their batch."""
         return self.c.batches if self.side == "a" else self.c.batch.size
 
     def offset(self, batch: str, row: str, k: str, beyond: int = 0, used: set[str] | None = None) -> str:

@@ -1,15 +1,18 @@
-"""The schedules of a Tensor Core product: knobs, and what keeps them legal.
+"""The search space of a Tensor Core product: knobs and constraints.
 
-Knobs of the binary: ``BM`` x ``BN`` is a block's output tile and ``BK`` the depth of one step of its
-main loop; ``WARPS_M`` x ``WARPS_N`` warps share the tile; ``STAGES`` tiles of k lie in shared memory, one
-of them in use; ``double_buffer`` reads the next fragments while these are multiplied; ``unroll`` tiles of
-k are printed out; ``min_blocks`` is how many blocks a multiprocessor must hold at once (it bounds the
-registers); ``copy_a``/``copy_b`` say how an operand gets to shared memory: ``async16``, ``async8``,
-``async4`` (asynchronous copies of so many bytes), ``gather`` (element by element through registers) or
-``pack`` (a launch before the product copies the operand into padded rows); ``store_shared`` passes the
-results through shared memory to store them in whole pieces; ``split_k`` sums pieces of k apart.
-Knobs passed at each call: ``GROUP`` rows of tiles are walked together (for the L2 cache), ``SPLIT`` is
-the number of pieces of k.
+Knobs of the binary:
+
+- ``BM`` x ``BN``: a block's output tile. ``BK``: depth of a tile of k. ``WARPS_M`` x ``WARPS_N``: warps of a block.
+- ``STAGES``: number of tiles of k in shared memory. ``unroll``: unroll factor of the loop over tiles of k.
+- ``double_buffer``: reads the next fragments while the current ones are multiplied.
+- ``min_blocks``: number of blocks that must fit a multiprocessor; it bounds the registers.
+- ``copy_a``, ``copy_b``: an operand's copy to shared memory. ``async16``, ``async8`` and ``async4`` are asynchronous
+  copies of 16, 8 or 4 bytes. ``gather`` copies element by element through registers. ``pack`` copies the operand into
+  padded rows in a launch before the product.
+- ``store_shared``: passes results through shared memory for wide stores. ``split_k``: whether k is split.
+
+Knobs of the launch: ``SPLIT`` is the number of splits of k. ``GROUP`` is the number of rows of tiles in a group of the
+raster order, for reuse in the L2 cache.
 """
 
 from __future__ import annotations
@@ -27,15 +30,15 @@ from tilewright.search_space import Choice, Constraint, SearchSpace, rule
 LARGEST_TILE = 256
 MAX_WARPS = 16
 MAX_SUMS = 128
-"""Registers of accumulators that a thread may hold: more leave too little for fragments and addresses."""
+"""Largest number of accumulator registers of a thread: more leave too few for fragments and addresses."""
 MAX_ROUNDS = 16
-"""Copies of one operand that a thread may start for one tile: more make long code for small pieces."""
+"""Largest number of copies of one operand that a thread starts for one tile: more make long code for small copies."""
 MAX_ELEMENTS = 32
-"""Elements of one operand that a thread may carry to shared memory for one tile."""
+"""Largest number of elements of one operand that a thread gathers for one tile."""
 
 
 def tiles(extent: int, least: int) -> tuple[int, ...]:
-    """Tile sizes along m or n: powers of two, none more than twice the extent."""
+    """Tile sizes along m or n: powers of two from ``least`` to the first that covers the extent, at most 256."""
     found = [least]
     while found[-1] < min(extent, LARGEST_TILE):
         found.append(2 * found[-1])
@@ -43,9 +46,9 @@ def tiles(extent: int, least: int) -> tuple[int, ...]:
 
 
 def copies(source: Source) -> tuple[str, ...]:
-    """The ways in which an operand can get to shared memory, best first: where the widest copies do, nothing else.
+    """Values of ``copy_a`` or ``copy_b``, best first: only asynchronous copies if 16-byte copies are possible.
 
-    Each element of 8 bytes can be a copy of its own, wherever it lies.
+    An 8-byte element can be an asynchronous copy of its own in every layout.
     """
     item, vector = source.item, source.vector
     single_bytes_transposed = item == 1 and source.contiguous == "row"
@@ -62,7 +65,7 @@ def space(p: Product, target: Target, template: str, version: int) -> SearchSpac
     bms, bns = tiles(p.m, ROWS), tiles(p.n, ROWS)
     parts = splitk.parts(p.c, ceildiv(p.k, depths[0]), depths[0])
     groups = raster.groups(ceildiv(p.m, bms[0]), ceildiv(p.n, bns[0]))
-    # The order keeps preparation cheap: what the register rule reads comes before what it does not.
+    # The order keeps preparation cheap: knobs that the register rule reads come first.
     knobs = (
         Choice("BM", bms),
         Choice("WARPS_M", (1, 2, 4, 8)),
@@ -75,7 +78,7 @@ def space(p: Product, target: Target, template: str, version: int) -> SearchSpac
         Choice("double_buffer", (False, True)),
         Choice("STAGES", (2, 3, 4, 5)),
         Choice("unroll", (1, 2)),
-        # Four lanes store 64 bytes of a row of float64 as they are.
+        # Directly from fragments, four lanes already store 64 contiguous bytes of a row of float64.
         Choice("store_shared", (False,) if item == DOUBLE else (False, True)),
         Choice("split_k", (False, True) if parts else (False,)),
         Choice("SPLIT", (1, *parts), half="launch"),
@@ -101,7 +104,7 @@ def _rules(p: Product, target: Target) -> list[Constraint]:
         return bm * bn // threads(warps_m, warps_n)
 
     def rounds(source: Source, tile: int, count: int, bk: int, copy: str) -> tuple[int, int]:
-        """Copies, or elements carried, of one operand by each of ``count`` threads; and registers for the latter."""
+        """Copies, or gathered elements, of one operand by each of ``count`` threads; registers of gathered elements."""
         width = copy_bytes(copy)
         step = width or (CHUNK if source.contiguous == "row" else 4)
         each = ceildiv(tile * bk * item, step * count)

@@ -1,7 +1,7 @@
-"""C++ that hands a warp's accumulators to the epilogue: straight from fragments, or through shared memory.
+"""C++ that hands a warp's accumulators to the epilogue: directly from fragments, or through shared memory.
 
-A fragment holds two neighbours along n in each of two rows. 16-bit outputs stored that way fill half of
-each 32-byte sector; rows that pass through shared memory leave in pieces of 16 bytes.
+A fragment holds two neighbours along n in each of two rows. 16-bit outputs stored directly from fragments fill half of
+each 32-byte sector. Rows that pass through shared memory are stored in packs of 16 bytes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from tilewright.kernels.templates.cuda_mma.instruction import COLUMNS, ROWS
 
 
 def direct(acc: str, mi: int, eights: int, first: str, second: str, call: str) -> list[str]:
-    """Statements that store accumulators straight from fragments, whose pairs are elements ``first`` and ``second``."""
+    """Statements that store accumulators directly from fragments.
+
+    ``first``, ``second``: subscripts within ``acc[i]`` of a pair's two elements.
+    """
     mapping = {"acc": acc, "mi": mi, "ni": eights, "first": first, "second": second, "call": call}
     return substituted(DIRECT, mapping)
 
@@ -35,7 +38,7 @@ for (int i = 0; i < $mi; i++) {
     }
 }"""
 
-# 16 rows of a strip at a time, of which a lane stores pieces of ``v`` elements.
+# 16 rows pass through a warp's staging buffer at a time; a lane stores packs of ``v`` elements.
 THROUGH_SHARED = """\
 tw::sync();  // the ring is free
 $acc *strip = ($acc *)smem$warp;

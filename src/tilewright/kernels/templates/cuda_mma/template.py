@@ -26,13 +26,13 @@ from tilewright.kernels.templates.decisions import decided
 from tilewright.kernels.templates.planned import PlannedTemplate
 
 LEAST = 80
-"""Compute capability (times ten) that has these instructions and asynchronous copies."""
+"""Lowest compute capability (times ten) with these ``mma.sync`` instructions and asynchronous copies."""
 LEAST_FLOAT8 = 89
-"""That multiplies 8-bit reals."""
+"""Lowest compute capability (times ten) with ``mma.sync`` of 8-bit floats."""
 
 
 def _usable(p: Product, target: Target) -> bool:
-    """Whether a target has the instruction, and for float64 units that are faster than its ordinary ones."""
+    """Whether a target has the instruction; for float64, also whether Tensor Cores are faster than CUDA cores."""
     if int(target.limit.get("cc", 0)) < (LEAST_FLOAT8 if eight_bit(p) else LEAST):
         return False
     matrix, ordinary = (float(target.limit.get(x, 0.0)) for x in ("fp64_tensor_flops", "fp64_flops"))
@@ -40,7 +40,7 @@ def _usable(p: Product, target: Target) -> bool:
 
 
 def _plan(p: Product, target: Target, v: Mapping[str, Value]) -> MmaTiling:
-    """Raises ``IllegalSchedule`` for copies that do not fit all sizes."""
+    """The plan of a schedule. Raises ``IllegalSchedule`` if copies are too wide for sizes of the range."""
     for name, side in (("copy_a", p.a), ("copy_b", p.b)):
         if v[name] != "pack":
             within(name, copy_bytes(str(v[name])), side.vector * side.item)
@@ -48,9 +48,9 @@ def _plan(p: Product, target: Target, v: Mapping[str, Value]) -> MmaTiling:
 
 
 def kernel(p: MmaTiling, values: Mapping[str, Value], target: Target) -> Kernel:
-    """Sorting and packing, the product, and the merge of partial results."""
+    """The launches of a plan: sorting and packing, the product, the merge of partial results."""
     c, split, workspace = p.p.c, int(values["SPLIT"]), pack.workspace_bytes(p)
-    sort = sorting.sorts(c, p.bm, workspace)  # its tables lie behind all else
+    sort = sorting.sorts(c, p.bm, workspace)  # its tables lie behind partial results and packed operands
     before = (*(s.kernel for s in sort), *(pack.kernel(p, s) for s in pack.packed(p)))
     main = GlobalFunction(
         program=c.program, body=lambda symbol: body(p, symbol, sort), arguments=raster.arguments(p.split_k),
@@ -73,13 +73,13 @@ def kernel(p: MmaTiling, values: Mapping[str, Value], target: Target) -> Kernel:
 
 
 def _alignment(p: MmaTiling) -> int:
-    """Bytes to which tensors must be aligned: the widest access to any of them."""
+    """Alignment that every tensor must have, in bytes: the width of the widest access."""
     widths = [s.copy for s in p.sides if s.direct and not s.source.is_packed]
     return max(1, p.p.c.store_bytes, *(ITEMSIZE[t.dtype] for t in p.p.c.program.inputs), *widths)
 
 
 def _nest(p: MmaTiling, group: int, split: int) -> LoopNest:
-    """Blocks, tiles of K through shared memory, warps, instructions."""
+    """The main kernel's loop nest: blocks, tiles of K through shared memory, warps, instructions."""
     c, step = p.p.c, p.instruction.depth
     loops = blocks(c, p.bm, p.bn, p.bk, group, split)
     outside = len(loops)
