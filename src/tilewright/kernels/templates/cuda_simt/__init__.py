@@ -1,1 +1,1 @@
-"""Contractions on a GPU's ordinary arithmetic units, for any dtype and any body."""
+"""Contractions on a GPU's CUDA cores, for any dtype and any body."""

@@ -1,7 +1,7 @@
-"""A schedule without tuning: tiles by an estimate of cycles, the rest by what suits the tiles.
+"""Schedule without tuning: tiles by an estimate of cycles, the remaining knobs by heuristics for the tiles.
 
-The estimate knows rates, not latencies: multiply-adds, bytes that shared memory returns, issue slots and L2
-traffic of a multiprocessor, how many blocks share one, and the rounds that the grid takes.
+The estimate uses throughput rather than latency. It counts a multiprocessor's multiply-adds, shared-memory reads, issue
+slots and L2 traffic, its resident blocks, and the waves of the grid.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from tilewright.kernels.templates.tiles import ceildiv
 from tilewright.search_space import SearchSpace
 
 TILE_LATENCY = 700.0
-"""Cycles from asking for a tile to having it, at the least."""
+"""Smallest latency in cycles of a tile's copy from global memory."""
 START = 2000.0
-"""Cycles in which a block multiplies nothing: its first tile."""
+"""Cycles before a block's first product, for its first tile."""
 LAUNCH = 4000.0
 """Cycles of a second launch."""
 ACCUMULATORS = 128
-"""Registers of accumulators a thread, at most: the others are for fragments and tiles on their way."""
+"""Largest number of accumulator registers a thread; fragments and tiles in flight need the rest."""
 BARRIER = 30.0
-"""Cycles in which the threads of a block wait for each other, a tile of K."""
+"""Cycles for each tile of K in which the threads of a block wait for each other."""
 TILE_INSTRUCTIONS = 20
-"""Instructions a thread of a tile of K beside copies and multiply-adds: barriers, buffers, the loop."""
+"""Instructions a thread and tile of K besides copies and multiply-adds: barriers, buffers, the loop."""
 ADDRESS_INSTRUCTIONS = 4
-"""Instructions that the address of one read of global memory takes."""
+"""Instructions that compute the address of one read of global memory."""
 L2_BYTES = 48.0
-"""Bytes a multiprocessor reads from L2 in a cycle."""
+"""Bytes a cycle that a multiprocessor reads from the L2 cache."""
 
 
 @dataclass(frozen=True)
 class Tile:
-    """What the estimate decides."""
+    """The knobs that the estimate decides."""
 
     bm: int
     bn: int
@@ -59,7 +59,7 @@ class Tile:
 
 
 def default(c: CudaContraction, target: Target, within: SearchSpace) -> dict[str, Value]:
-    """A schedule by arithmetic on the sizes and the target's limits."""
+    """A schedule without tuning, computed from the sizes and the target's limits."""
     options = within.options
     t = min(_candidates(c, target, options), key=lambda t: (cycles(c, target, t), -t.bm * t.bn, abs(t.tn - 8)))
     sides, pack = {s: operand(c, s) for s in ("a", "b")}, word_steps(c)
@@ -90,7 +90,7 @@ def default(c: CudaContraction, target: Target, within: SearchSpace) -> dict[str
     }
     for side, vector, pad, extent in (("a", "VA", "pad_a", t.bm), ("b", "VB", "pad_b", t.bn)):
         along = sides[side].contiguous
-        # No wider than one write to shared memory, so that neighbours write to different banks.
+        # No wider than one write to shared memory, so that neighbouring threads write to different banks.
         written = 16 // VALUE_BYTES[sides[side].dtype]
         wide = min(t.bk, written * pack) if along == "k" else min(extent, written)
         values[vector] = max(v for v in options[vector] if v <= wide)
@@ -99,8 +99,8 @@ def default(c: CudaContraction, target: Target, within: SearchSpace) -> dict[str
 
 
 def _candidates(c: CudaContraction, target: Target, options: dict[str, tuple[Any, ...]]) -> list[Tile]:
-    """Legal tiles worth an estimate; there is always one."""
-    # Rows of a side that lies along K fill sectors of memory, if K is long enough.
+    """Legal candidate tiles for the estimate, at least one."""
+    # Rows of a side that is contiguous along K fill whole memory sectors, if K is long enough.
     pack = word_steps(c)
     least = max([8 * pack, *(SECTOR // max(1, element_bytes(c, s)) for s in ("a", "b") if _along(c, s) == "k")])
     depths = [d for d in options["BK"] if least <= d <= max(16 * pack, least)] or [
@@ -145,24 +145,24 @@ def _deep(
 
 
 def _wavefronts(tm: int, tn: int, lanes_m: int, lanes_n: int, item: int) -> float:
-    """Passes through the banks of shared memory that a warp's fragments of one step take, at the least."""
+    """Lower bound on the shared-memory wavefronts of a warp's fragment reads in one step of K."""
     vm, vn = read_width(tm, item), read_width(tn, item)
     return tm / vm * max(1.0, lanes_m * vm * item / 128) + tn / vn * max(1.0, lanes_n * vn * item / 128)
 
 
 def _along(c: CudaContraction, side: str) -> str:
-    """Along what a side is contiguous."""
+    """The contiguous direction of a side: ``k`` or ``row``."""
     return operand(c, side).contiguous
 
 
 @lru_cache(maxsize=512)
 def _in_vectors(c: CudaContraction, side: str) -> bool:
-    """Whether a side can be read in more than one element at a time; asked for each of thousands of tiles."""
+    """Whether a side can be read in vectors. Cached, because thousands of tiles ask."""
     return operand(c, side).width(_along(c, side)) > 1
 
 
 def _waste(c: CudaContraction, t: Tile) -> float:
-    """What it costs that rows of the tiles are shorter than a sector of memory."""
+    """Slow-down factor of tiles whose rows are shorter than a memory sector: 1 or more."""
     worst = 1.0
     for side, extent in (("a", t.bm), ("b", t.bn)):
         along = _along(c, side)
@@ -173,7 +173,7 @@ def _waste(c: CudaContraction, t: Tile) -> float:
 
 
 def _copying(c: CudaContraction, t: Tile) -> float:
-    """Instructions of a thread that are no multiply-adds and no reads of fragments, for a tile of K."""
+    """Instructions of a thread for a tile of K, except multiply-adds and fragment reads."""
     total = float(TILE_INSTRUCTIONS)
     for side, extent in (("a", t.bm), ("b", t.bn)):
         o = operand(c, side)
@@ -189,17 +189,17 @@ def cycles(c: CudaContraction, target: Target, t: Tile) -> float:
     sms, clock = limit(target, "sms"), float(target.limit["clock_hz"])
     rate = float(target.limit["fp64_flops" if c.acc == "float64" else "fp32_flops"]) / (2 * sms * clock)
     if c.acc.startswith("int"):
-        rate /= 2 if c.acc == "int32" else 8  # a dot product of four bytes like one product
+        rate /= 2 if c.acc == "int32" else 8  # a dot product of four bytes counts as one multiply-add
     item = VALUE_BYTES[c.rhs.dtype]
     warps = t.threads / 32
     multiply = t.bm * t.bn / rate
-    # Lanes that read the same word save half of the time at most, as measured products of an H200 say.
+    # Broadcast of a word to several lanes saves at most half of the time, by measurements on an H200.
     passes = _wavefronts(t.tm, t.tn, 32 // t.lanes_n, t.lanes_n, item)
     shared = warps * (passes + 32 * (t.tm + t.tn) * item / 128) / 2
     reads = t.tm / read_width(t.tm, item) + t.tn / read_width(t.tn, item)
     issue = warps * (t.tm * t.tn + reads + _copying(c, t) / (t.bk // word_steps(c))) / 4
     memory = word_steps(c) * (t.bm * element_bytes(c, "a") + t.bn * element_bytes(c, "b")) / L2_BYTES
-    # What is not the bottleneck still gets in its way a little.
+    # Work beside the bottleneck slows it down a little.
     parts = (multiply, shared, issue, memory)
     step = t.bk // word_steps(c) * (max(parts) + 0.1 * sum(parts)) * _waste(c, t) + BARRIER
     used = registers(c, t.bm, t.bn, t.bk, t.tm, t.tn, "direct", 2)
@@ -211,7 +211,7 @@ def cycles(c: CudaContraction, target: Target, t: Tile) -> float:
     total = 0.0
     for together, rounds in ((min(resident, here), here // resident), (here % resident, 1 if here % resident else 0)):
         if together and rounds:
-            # A few warps cannot keep the units busy: eight nearly do, and do where each has many sums of its own.
+            # A few warps cannot keep the CUDA cores busy: eight warps nearly do, and do if each has many accumulators.
             flight = together * warps * t.tm * t.tn * words(c)[2]
             busy = min(1.0, together * warps / 8) * (0.9 + 0.1 * min(1.0, flight / 1024))
             total += rounds * (START + together * stores + steps * max(together * step / busy, TILE_LATENCY))

@@ -1,4 +1,4 @@
-"""Sizes that follow from a contraction and a schedule: who computes what, who copies what, what it takes."""
+"""Geometry of a schedule of a contraction: work and copies of each thread, shared memory, registers."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from tilewright.kernels.templates.decisions import decided
 from tilewright.kernels.templates.tiles import ceildiv
 
 PAD = 4
-"""Elements that pad a row of a tile in shared memory: transposing writes then fall into different banks."""
+"""Elements of padding of a tile's row in shared memory, so that transposing writes fall into different banks."""
 
 SECTOR = 32
-"""Bytes that memory moves at least: as many lanes as fill one read neighbours."""
+"""Bytes of a memory sector, the smallest transfer: enough lanes to fill one read neighbouring elements."""
 
 BASE_REGISTERS = 20
 """Registers for addresses and counters."""
 
 COMPUTED_REGISTERS = 16
-"""More of them for a side that is computed element by element."""
+"""Additional registers for a side that is computed element by element."""
 
 
 @dataclass(frozen=True)
 class SideTile:
-    """One side's tile of ``extent`` (along M or N) by ``depth`` (along K), in shared memory k by k.
+    """One side's tile of ``extent`` (along M or N) by ``depth`` (along K), in shared memory with K outermost.
 
-    Every access of global memory holds ``vector`` elements along ``along`` (``"k"`` or ``"row"``). An element of the
-    tile is a word of ``pack`` steps of K, ``depth`` counts words.
+    Every access to global memory holds ``vector`` elements along ``along`` (``"k"`` or ``"row"``). An element of the
+    tile is a word of ``pack`` steps of K; ``depth`` counts words.
     """
 
     operand: Operand
@@ -61,7 +61,7 @@ class SideTile:
 
     @property
     def stride(self) -> int:
-        """Elements between rows of the tile in shared memory."""
+        """Row pitch of the tile in shared memory, in elements."""
         return self.extent + self.pad
 
     @property
@@ -75,42 +75,42 @@ class SideTile:
 
     @property
     def elements(self) -> int:
-        """Elements set aside for one stage."""
+        """Elements of shared memory for one stage, including padding."""
         return self.depth * self.stride
 
     @property
     def gathered(self) -> bool:
-        """Whether the steps of K in a word are read one by one."""
+        """Whether each step of K in a word needs an access of its own."""
         return self.pack > 1 and (self.along == "row" or self.vector < self.pack)
 
     @property
     def unit(self) -> int:
-        """Elements of the tile that come of one access; of one of each step of K where words are gathered."""
+        """Elements of the tile that one access fills; if words are gathered, one access for each step of K together."""
         return self.vector if self.pack == 1 or self.gathered else self.vector // self.pack
 
     @property
     def vectors(self) -> int:
-        """Accesses of global memory, or groups of them, that fill the tile."""
+        """Number of accesses to global memory, or of groups of ``pack`` accesses if gathered, that fill the tile."""
         return self.extent * self.depth // self.unit
 
     @property
     def each(self) -> int:
-        """The most such accesses that a thread makes."""
+        """Largest number of accesses (of :attr:`vectors`) that a thread makes."""
         return ceildiv(self.vectors, self.threads)
 
     @property
     def lanes_k(self) -> int:
-        """How many neighbouring threads read neighbours along K: a sector's worth."""
+        """Number of neighbouring threads along K: their reads fill a memory sector."""
         return min(self.depth // self.unit, max(1, SECTOR // max(self.read_bytes, self.pack)))
 
     @property
     def read_bytes(self) -> int:
-        """Bytes of one access of global memory."""
+        """Bytes of one access to global memory."""
         plain = self.operand.plain
         return self.vector * (ITEMSIZE[plain.tensor.dtype] if plain is not None else self.item)
 
     def place(self, e: str) -> tuple[str, str]:
-        """Text of where access number ``e``, below ``vectors``, starts in the tile: along M or N, and along K."""
+        """Texts of the position in the tile, along M or N and along K, where access ``e`` of ``vectors`` starts."""
         if self.along == "row":
             across = self.extent // self.unit
             return _product(_rest(e, across), self.unit), _quotient(e, across)
@@ -137,7 +137,7 @@ def _product(e: str, n: int) -> str:
 
 @dataclass(frozen=True)
 class SimtTiling:
-    """Everything that the printed source depends on."""
+    """A contraction and the decisions of a schedule that determine the printed source."""
 
     c: CudaContraction
     bm: int
@@ -159,12 +159,12 @@ class SimtTiling:
 
     @property
     def pack(self) -> int:
-        """Steps of K that a word of a tile holds."""
+        """Number of steps of K in a word of a tile."""
         return word_steps(self.c)
 
     @property
     def depth(self) -> int:
-        """Words along K in a tile: steps in which it is multiplied."""
+        """Number of words along K in a tile, each one step of the inner loop."""
         return self.bk // self.pack
 
     @property
@@ -200,7 +200,7 @@ class SimtTiling:
 
     @property
     def vector_m(self) -> int:
-        """Rows that one read of a fragment of A holds."""
+        """Number of rows in one read of a fragment of A."""
         return read_width(self.tm, VALUE_BYTES[self.c.lhs.dtype])
 
     @property
@@ -209,32 +209,32 @@ class SimtTiling:
 
     @property
     def raster(self) -> Raster:
-        """Tiles and pieces of K, as blocks walk them."""
+        """Raster order of blocks over tiles and splits of K."""
         return sorting.raster(self.c, self.bm, self.bn, self.split_k)
 
     @cached_property
     def results(self) -> tuple[str, Function]:
-        """Functions by which a thread finishes values and stores them, and the one of them that stores."""
+        """Text of the functions that finish and store a thread's values, and the function that stores."""
         return splitk.results(self.c, self.vector_n, sorting.edges(self.c, self.bm, self.bn), self.split_k)
 
     @property
     def steps(self) -> int:
-        """Tiles along K."""
+        """Number of tiles along K."""
         return ceildiv(self.c.k.size, self.bk)
 
     @cached_property
     def memory(self) -> Shared:
-        """Tiles of both sides in shared memory."""
+        """Buffers of both sides' tiles in shared memory."""
         return Shared({s.name: (self.stages * s.elements * s.item, s.item) for s in self.sides})
 
     @property
     def registers(self) -> int:
-        """An estimate, a thread."""
+        """Estimated registers of a thread."""
         return registers(self.c, self.bm, self.bn, self.bk, self.tm, self.tn, self.copy, self.stages)
 
     @property
     def align(self) -> int:
-        """Alignment that every tensor must have, bytes: the widest access's."""
+        """Alignment that every tensor must have, in bytes: the width of the widest access."""
         stored = min(self.vector_n if not self.split_k else 16, self.c.store_width) * ITEMSIZE[self.c.output.dtype]
         return max(
             stored, *(s.vector * ITEMSIZE[s.operand.plain.tensor.dtype] for s in self.sides if s.operand.plain), 1
@@ -242,7 +242,7 @@ class SimtTiling:
 
 
 def read_width(tile: int, size: int) -> int:
-    """Elements that a thread reads from shared memory at once: as many as a 16-byte access holds."""
+    """Vector width of a thread's shared-memory read, in elements: a power of two up to 16 bytes and ``tile``."""
     width = 1
     while width * 2 <= tile and width * 2 * size <= 16:
         width *= 2
@@ -250,7 +250,7 @@ def read_width(tile: int, size: int) -> int:
 
 
 def words(c: CudaContraction) -> tuple[int, int, int]:
-    """32-bit registers that a value of side A, of side B and an accumulator take."""
+    """Number of 32-bit registers of a value of side A, a value of side B and an accumulator."""
     return VALUE_BYTES[c.lhs.dtype] // 4, VALUE_BYTES[c.rhs.dtype] // 4, VALUE_BYTES[c.acc] // 4
 
 
@@ -261,7 +261,7 @@ def registers(c: CudaContraction, bm: int, bn: int, bk: int, tm: int, tn: int, c
     fragments = 2 * (tm * a + tn * b)
     depth = bk // word_steps(c)
     flight = ceildiv(bm * depth, threads) * a + ceildiv(bn * depth, threads) * b if copy == "direct" else 0
-    # With one buffer, nothing is multiplied while a tile is on its way.
+    # With one buffer, no product overlaps a tile's copy.
     total = BASE_REGISTERS + tm * tn * acc + (fragments + flight if stages > 1 else max(fragments, flight))
     for side, extent in (("a", bm), ("b", bn)):
         widest, each = addressing(c, side)
@@ -271,9 +271,9 @@ def registers(c: CudaContraction, bm: int, bn: int, bk: int, tm: int, tn: int, c
 
 @lru_cache(maxsize=256)
 def addressing(c: CudaContraction, side: str) -> tuple[int, int]:
-    """The widest access of a side, and the registers that the place of each access takes.
+    """Width in elements of a side's widest access, and number of registers for each access's position.
 
-    The compiler keeps what does not change from tile to tile: an offset, or every axis of a padded read.
+    The compiler keeps loop invariants in registers: an offset, or every axis of a padded read.
     """
     o = operand(c, side)
     width = o.width(o.contiguous)
@@ -285,18 +285,18 @@ def addressing(c: CudaContraction, side: str) -> tuple[int, int]:
 
 @lru_cache(maxsize=256)
 def computed_sides(c: CudaContraction) -> int:
-    """How many sides are computed element by element."""
+    """Number of sides that are computed element by element."""
     return sum(operand(c, s).plain is None for s in ("a", "b"))
 
 
 def shared_bytes(c: CudaContraction, bm: int, bn: int, bk: int, stages: int) -> int:
-    """Shared memory of a block with every row padded, so that padding never decides what is legal."""
+    """Bytes of shared memory of a block with every row padded, so that no constraint depends on padding."""
     a, b = VALUE_BYTES[c.lhs.dtype], VALUE_BYTES[c.rhs.dtype]
     return stages * (bk // word_steps(c)) * ((bm + PAD) * a + (bn + PAD) * b)
 
 
 def plan(c: CudaContraction, values: Mapping[str, Value]) -> SimtTiling:
-    """The plan of a schedule that is in the space. Raises ``IllegalSchedule`` for reads that do not fit all sizes."""
+    """The plan of a legal schedule. Raises ``IllegalSchedule`` if reads are too wide for sizes of the range."""
     for side in ("a", "b"):
         o = operand(c, side)
         within(f"V{side.upper()}", int(values[f"V{side.upper()}"]), o.width(o.contiguous))

@@ -1,11 +1,11 @@
 """Source of one schedule.
 
-A block computes a tile of BM x BN; K is walked in tiles of BK that all threads copy to shared memory,
-k by k, while the previous one is multiplied. A warp is ``lanes_m`` x ``lanes_n`` threads; a thread's TM
-rows lie in groups as wide as one shared read, a group in each part of the tile, and so do its columns,
-so that the lanes of a warp read neighbours.
+A block computes a tile of BM x BN in a loop over tiles of BK along K. All threads copy the next tile to shared memory,
+with K outermost, while the current tile is multiplied. A warp is ``lanes_m`` x ``lanes_n`` threads. A thread's TM rows
+consist of groups as wide as one shared-memory read, interleaved with other threads' groups, and so do its columns. So
+the lanes of a warp read neighbouring elements.
 
-What cannot matter for the shape at hand is not printed: conditions that always hold, values nobody reads.
+The source omits conditions that always hold for the shape, and values that are never read.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tilewright.kernels.templates.cuda_simt.packed import gather
 
 
 def functions(p: SimtTiling) -> str:
-    """Functions that bring tiles to shared memory, multiply them, and store results."""
+    """Text of functions that copy tiles to shared memory, multiply them, and store results."""
     parts, mapping = [p.results[0]], _mapping(p)
     for s in p.sides:
         stash = "" if p.copy == "async" else substitute(STASH, _side_mapping(p, s))
@@ -44,7 +44,7 @@ def functions(p: SimtTiling) -> str:
 
 
 def _inside(p: SimtTiling, s: SideTile, used: set[str], k: str = "k") -> list[str]:
-    """Conditions that an access is within the tensor."""
+    """Conditions that an access is within the tensor's extents."""
     found, size = [], s.operand.group.size
     if not sorting.scattered(p.c, s.name) and sizes.divisor(size) % s.extent:
         found.append(f"mn < {integers.text(sizes.expression(size))}")
@@ -57,7 +57,7 @@ def _inside(p: SimtTiling, s: SideTile, used: set[str], k: str = "k") -> list[st
 
 @lru_cache(maxsize=256)
 def _mover(p: SimtTiling, s: SideTile) -> Function:
-    """``fetch_<side>`` or ``copy_<side>``: this thread's part of a tile, into registers or shared memory."""
+    """``fetch_<side>`` or ``copy_<side>``: copies a thread's share of a tile into registers or shared memory."""
     t, origin, asynchronous = s.operand.ctype, "m0" if s.name == "a" else "n0", p.copy == "async"
     own, used = {x: f"int {x}" for x in (origin, "k0", "tid")}, set[str]()
     text = _copy(p, s, used) if asynchronous else _fetch(p, s, used)
@@ -78,12 +78,12 @@ def _mover(p: SimtTiling, s: SideTile) -> Function:
 
 
 def _steps(s: SideTile, words: str) -> str:
-    """Text of a number of steps of K, given one of words."""
+    """Text of a number of steps of K, given the text of a number of words."""
     return words if s.pack == 1 or words == "0" else f"({words}) * {s.pack}"
 
 
 def _fetch(p: SimtTiling, s: SideTile, used: set[str]) -> str:
-    """Statements that read one access into registers; ``used`` gets the names that they use."""
+    """Statements that read one access into registers; adds the names that they use to ``used``."""
     o = s.operand
     ctype = o.ctype
     spare = [f"e < {s.vectors}"] if s.vectors % p.threads else []
@@ -95,7 +95,7 @@ def _fetch(p: SimtTiling, s: SideTile, used: set[str]) -> str:
         value = o.scalar("batch", "mn", "k", used)
         text = f"{inside} ? ({ctype})({value}) : ({ctype})0" if inside else f"({ctype})({value})"
         return f"        r[i][0] = {text};\n"
-    # A failed guard gives `other`; what is outside of the matrix gives zero, which is `other` as a rule.
+    # A failed guard gives `other`; an element outside of the matrix gives zero, usually the value of `other`.
     guard = o.guard("batch", "mn", "k", used)
     tests = " && ".join([*([inside] if inside else []), *([f"({guard})"] if guard else [])])
     storage = STORAGE[plain.tensor.dtype] if s.pack == 1 else ctype
@@ -110,7 +110,7 @@ def _fetch(p: SimtTiling, s: SideTile, used: set[str]) -> str:
         other = f"({inside}) ? ({ctype}){outside} : 0" if inside else f"({ctype}){outside}"
         return substitute(FETCH_OR_OTHER, {**mapping, "tests": tests, "other": other})
     if tests:
-        # Zero is zero in memory too, and through every conversion.
+        # Every dtype stores zero as zero bits, and every conversion keeps zero.
         zero = f"({kind})0" if kind == storage and not kind.startswith("tw::") else f"{kind}{{}}"
         mapping["read"] = f"{tests} ? {read} : {zero}"
     return substitute(FETCH, mapping)
@@ -144,7 +144,7 @@ FETCH_OR_OTHER = """\
         }
 """
 
-# This thread's part of a tile, from registers into shared memory.
+# Writes a thread's share of a tile from registers to shared memory.
 STASH = """\
 TW_DEVICE void stash_$side($t *s, const $t (&r)[$each][$vector], int tid) {
     TW_UNROLL
@@ -166,8 +166,11 @@ $unless down:        }
 
 
 def _copy(p: SimtTiling, s: SideTile, used: set[str]) -> str:
-    """Statements that start one asynchronous copy. Outside of the tensor it reads nothing and writes zeros:
-    its address is still computed, aligned, but may be anything. ``used`` gets the names that they use."""
+    """Statements that start one asynchronous copy; adds the names that they use to ``used``.
+
+    Outside of the tensor, the copy reads nothing and writes zeros. Its address is still computed and aligned, but may
+    point anywhere.
+    """
     o = s.operand
     assert o.plain is not None
     guard = o.guard("batch", "mn", "k", used)
@@ -186,7 +189,7 @@ def _copy(p: SimtTiling, s: SideTile, used: set[str]) -> str:
 # --------------------------------------------------------------------------- shared memory to accumulators
 
 
-# This thread's fragment of one step of K.
+# Reads a thread's fragment of one step of K.
 READ = """\
 TW_DEVICE void read_$side(const $t *s, $t (&f)$fragment, int k, int at) {
     TW_UNROLL
@@ -210,10 +213,10 @@ def _side_mapping(p: SimtTiling, s: SideTile) -> dict[str, object]:
     }  # fmt: skip
 
 
-# One step of K, held in fragments, is added to the accumulators; then a tile of K, of which ``left`` steps are inside.
-# Tiles are filled up with zeros beyond K: where these change nothing, steps are not counted. Two sets of fragments
-# have names, not an index: an array indexed in an unrolled loop may end up in memory. The loops and the condition are
-# in this form on purpose: with a simpler one the compiler unrolls further than the schedule's registers allow.
+# ``step`` adds one step of K, held in fragments, to the accumulators. ``compute`` adds a tile of K, of which ``left``
+# steps are inside. Zeros pad tiles beyond K; if zeros leave the sum unchanged, ``left`` is omitted. The two sets of
+# fragments have names instead of an index, because an array indexed in an unrolled loop may end up in memory. With
+# simpler loops and a simpler condition, the compiler unrolls further than the schedule's registers allow.
 COMPUTE = """\
 TW_DEVICE void step(const $ta (&a)$fa, const $tb (&b)$fb, $acc (&acc)$shape) {
     TW_UNROLL
@@ -263,10 +266,10 @@ $fetch_now
         compute(sa, sb, acc, $at);
     }"""
 
-# The next tile travels through registers while this one is multiplied; one barrier a tile. The buffer is chosen as a
-# pointer: behind a computed offset the compiler splits 16-byte writes. After the last tile, what the registers hold is
-# written to the free buffer once more. Beyond K, where every access is checked anyway, nothing is read; the tile after
-# a piece is another's.
+# Double buffering: the next tile passes through registers while the current one is multiplied, with one barrier a tile.
+# The buffer is chosen as a pointer, because with a computed offset the compiler splits 16-byte writes. After the last
+# tile, the registers are written to the free buffer once more. A read beyond K is skipped: by the checks of every
+# access, if there are any, else by a test, because the tile after a split belongs to the next split.
 BUFFERED = """\
     $ta ra$ra;
     $tb rb$rb;
@@ -289,8 +292,8 @@ $unless checked:        }
         tw::sync();
     }"""
 
-# A ring of tiles: ``stages - 1`` are on their way while one is multiplied; one barrier a tile. Every tile that is
-# copied is waited for and multiplied, so none is on its way at the end.
+# A ring of tiles: ``stages - 1`` tiles are in flight while one is multiplied, with one barrier a tile. The loop waits
+# for every copied tile and multiplies it, so no copy is in flight at the end.
 RING = """\
 $copy_first
     int slot = 0;
@@ -348,12 +351,12 @@ $if rows:            const int m = $m;
 
 
 def _mapping(p: SimtTiling) -> dict[str, object]:
-    """What the texts of the kernel say of a plan."""
+    """Values of the placeholders in the kernel's texts for a plan."""
     c, a, b, vm, vn = p.c, p.a, p.b, p.vector_m, p.vector_n
     store = p.results[1]
     taken = ("acc[q][i][r][j]", "a[q][i]", "b[r][j]")
     updated = update(c, *taken) if p.pack == 1 else f"tw::dp4a({taken[1]}, {taken[2]}, {taken[0]})"
-    ragged = not c.zero_is_neutral and c.k.size % p.bk != 0  # steps beyond K must be left out
+    ragged = not c.zero_is_neutral and c.k.size % p.bk != 0  # steps beyond K must be skipped
     split, fa, fb = p.split_k, f"[{p.tm // vm}][{vm}]", f"[{p.tn // vn}][{vn}]"
     spare = f"e < {a.vectors}" if a.vectors % p.threads else None
     return {
@@ -363,7 +366,7 @@ def _mapping(p: SimtTiling) -> dict[str, object]:
         "ra": f"[{a.each}][{a.unit}]", "rb": f"[{b.each}][{b.unit}]", "stage_a": a.elements, "stage_b": b.elements,
         "updated": updated, "identity": identity(c),
         "two": p.fragments == 2, "fragments": p.fragments, "bk": p.depth, "unroll": p.unroll,
-        # A loop that a schedule wants as a loop: unrolled, it takes registers by dozens.
+        # A partly unrolled loop must stay a loop: fully unrolled, it takes dozens of registers more.
         "unrolled": "TW_UNROLL" if p.unroll == p.depth else "TW_KEEP_LOOP",
         "takes_left": ", int left" if ragged else "", "first": "if (k < left) " if ragged else "",
         "second": "if (k + 1 < left) " if ragged else "",
@@ -380,7 +383,7 @@ def _mapping(p: SimtTiling) -> dict[str, object]:
 
 
 def body(p: SimtTiling, symbol: str, sort: tuple[sorting.Sorting, ...]) -> str:
-    """The kernel's statements; ``sort``: the launch that sorts rows, if one does."""
+    """The kernel's statements; ``sort``: the launch that sorts rows, or empty."""
     c, mapping = p.c, _mapping(p)
     loop = _async_loop(p, mapping) if p.copy == "async" else _direct_loop(p, mapping)
     places = {"tid": "(int)threadIdx.x", **_lanes(p), "m0": f"tile_m * {p.bm}", "n0": f"tile_n * {p.bn}"}
@@ -394,7 +397,7 @@ def body(p: SimtTiling, symbol: str, sort: tuple[sorting.Sorting, ...]) -> str:
 
 
 def _lanes(p: SimtTiling) -> dict[str, str]:
-    """A thread's place in the tile: ``ty`` and ``tx``, and what they are computed from."""
+    """Texts of a thread's position in the tile, ``ty`` and ``tx``, and of the variables that both need."""
     across, along = p.threads_n // p.lanes_n, p.threads_m // p.lanes_m
     if across == 1:
         ty = "0" if p.threads_m == 1 else f"tid / {p.threads_n}" if p.threads_n > 1 else "tid"
@@ -411,19 +414,19 @@ def _lanes(p: SimtTiling) -> dict[str, str]:
 
 
 def _calls(p: SimtTiling, origin: str, depth: int, *to: str) -> list[str]:
-    """Calls of ``fetch`` or ``copy``, for the tile of K that begins at ``origin``: side A's, and side B's."""
+    """Calls of ``fetch`` or ``copy`` for sides A and B of the tile of K that begins at ``origin``."""
     return [f"{'    ' * depth}{_mover(p, s).call(to=x, k0=origin)};" for s, x in zip(p.sides, to, strict=True)]
 
 
 def _begin(p: SimtTiling, tile: int) -> str:
-    """Text of where tile number ``tile`` of the block begins along K."""
+    """Text of the position along K where tile number ``tile`` of the block begins."""
     if not p.split_k:
         return f"{tile * p.bk}"
     return f"(from + {tile}) * {p.bk}" if tile else f"from * {p.bk}"
 
 
 def _direct_loop(p: SimtTiling, mapping: Mapping[str, object]) -> str:
-    """Tiles that pass through registers."""
+    """The main loop with tiles that pass through registers."""
     depth = 2 if mapping["checked"] else 3
     return substitute(PLAIN if p.stages == 1 else BUFFERED, {
         **mapping,
@@ -434,7 +437,7 @@ def _direct_loop(p: SimtTiling, mapping: Mapping[str, object]) -> str:
 
 
 def _async_loop(p: SimtTiling, mapping: Mapping[str, object]) -> str:
-    """Tiles that are copied asynchronously."""
+    """The main loop with asynchronous copies."""
     ahead = p.stages - 1
     first: list[str] = []
     for n in range(ahead):

@@ -1,7 +1,7 @@
 """Products of int8, four at a time: tiles hold words of four neighbours along K, which ``tw::dp4a`` multiplies.
 
-Where neighbours lie in memory that way a word is read as it is. Else a thread reads them from four places, and bytes
-change places in its registers.
+If a side is contiguous along K, a word is read in one access. Else a thread reads four steps of K and transposes the
+bytes in its registers.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from tilewright.kernels.templates.cuda.operand import operand
 from tilewright.kernels.templates.cuda.vectors import pack
 
 WORD = 4
-"""Bytes of a word, and neighbours along K that it holds."""
+"""Bytes of a word, and number of steps of K in a word."""
 
 
 @lru_cache(maxsize=256)
 def word_steps(c: CudaContraction) -> int:
-    """Steps of K that an element of a tile holds: :data:`WORD` where int8 is multiplied by int8 in int32, else 1.
+    """Number of steps of K in an element of a tile: :data:`WORD` for products of int8 with int32 sums, else 1.
 
-    Words beyond K are filled up with zeros, which add nothing; sums wrap either way.
+    Zeros pad words beyond K and add nothing. Sums wrap with and without words.
     """
     return WORD if c.is_product and c.acc == "int32" and all(_bytes(c, side) for side in ("a", "b")) else 1
 
@@ -35,7 +35,10 @@ def _bytes(c: CudaContraction, side: str) -> bool:
 
 
 def gather(read: str, tests: str, vector: int) -> str:
-    """Statements that bring ``vector`` neighbours of four steps of K into words; ``read`` is an address, by ``h``."""
+    """Statements that gather ``vector`` elements of each of four steps of K into words.
+
+    ``read``: text of the address of step ``h``.
+    """
     whole = vector >= WORD
     pieces = vector // WORD if whole else vector
     kind = pack("int" if whole else "unsigned char", pieces)

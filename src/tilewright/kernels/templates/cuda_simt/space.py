@@ -1,14 +1,18 @@
-"""The schedules of a contraction on a GPU's ordinary units.
+"""The search space of a contraction on a GPU's CUDA cores: knobs and constraints.
 
-Knobs of the structure: ``BM``, ``BN``, ``BK`` are a block's tile; ``TM``, ``TN`` a thread's, in registers;
-``lanes_n`` how many of a warp's 32 threads lie along N; ``stages`` how many tiles of K are in shared
-memory, ``copy`` how they get there: ``direct`` through registers, ``async`` by asynchronous copies;
-``min_blocks`` how many blocks a multiprocessor must be able to hold (a register limit for the compiler);
-``VA``, ``VB`` how many elements one read of global memory holds; ``unroll`` how many steps of K are
-printed out; ``fragments`` whether the next step's operands are read (2) before this one is multiplied;
-``pad_a``, ``pad_b`` pad a row of a tile in shared memory; ``split_k`` whether K is divided among blocks.
-Where int8 is multiplied by int8, tiles hold words of four steps of K (:mod:`.packed`): ``unroll`` counts words.
-Knobs passed at each call: ``GROUP`` rows of tiles are walked together, ``SPLIT`` pieces of K.
+Knobs of the binary:
+
+- ``BM``, ``BN``, ``BK``: a block's tile. ``TM``, ``TN``: a thread's tile in registers.
+- ``lanes_n``: number of a warp's 32 threads along N.
+- ``stages``: number of tiles of K in shared memory. ``copy``: their copy, ``direct`` through registers or ``async``.
+- ``min_blocks``: number of blocks that must fit a multiprocessor; it bounds the registers.
+- ``VA``, ``VB``: vector width of a read from global memory, in elements.
+- ``unroll``: unroll factor of the loop over steps of K; counts words for int8 (:mod:`.packed`).
+- ``fragments``: 2 to read the next step's operands before the current step is multiplied, else 1.
+- ``pad_a``, ``pad_b``: padding of a tile's row in shared memory. ``split_k``: whether K is split among blocks.
+
+Knobs of the launch: ``GROUP`` is the number of rows of tiles in a group of the raster order, ``SPLIT`` the number of
+splits of K.
 """
 
 from __future__ import annotations
@@ -27,9 +31,9 @@ TILES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 DEPTHS = (4, 8, 16, 32, 64)
 THREAD_TILES = (1, 2, 4, 8, 16)
 IN_FLIGHT = 32
-"""Elements of a side that one thread copies for a tile, at most: they are held in registers."""
+"""Largest number of elements of a side that a thread copies for a tile: registers hold them."""
 CODE_LIMIT = 2048
-"""Multiply-adds in one unrolled loop body, beyond which compiling costs more than it brings."""
+"""Largest number of multiply-adds in one unrolled loop body: beyond it, compilation costs more than it gains."""
 
 
 def power(n: int) -> int:
@@ -38,14 +42,17 @@ def power(n: int) -> int:
 
 
 def tiles(extent: int, least: int) -> list[int]:
-    """Tile sizes for an extent: not much larger than it, nor much smaller than a warp's worth."""
+    """Tile sizes for an extent: powers of two up to the extent rounded up, at least ``least`` and at most 256.
+
+    The smallest tile is 16, or half the largest if that is less.
+    """
     high = min(256, max(least, power(extent)))
     low = min(16, max(1, high // 2))
     return [t for t in TILES if low <= t <= high]
 
 
 def depths(c: CudaContraction) -> list[int]:
-    """Values of BK: so many words."""
+    """Values of BK: multiples of a word's steps of K."""
     pack = word_steps(c)
     high = min(64, max(4, power(ceildiv(c.k.size, pack))))
     return [d * pack for d in DEPTHS if min(8, high) <= d <= high]
@@ -54,13 +61,13 @@ def depths(c: CudaContraction) -> list[int]:
 def vectors(c: CudaContraction, side: str) -> list[int]:
     """Values of VA and VB: powers of two up to what alignment and extents allow."""
     o, pack = operand(c, side), word_steps(c)
-    # Along K an access holds whole words, or one step.
+    # Along K, an access holds whole words or a single step.
     none = range(2, pack) if o.contiguous == "k" else ()
     return [v for v in (1, 2, 4, 8, 16) if v <= o.width(o.contiguous) and v not in none]
 
 
 def copies(c: CudaContraction, target: Target) -> list[str]:
-    """Values of ``copy``: asynchronous copies take sides as they lie in memory, and a GPU that has them."""
+    """Values of ``copy``: asynchronous copies need sides without conversion and an NVIDIA GPU."""
 
     def able(o: Operand) -> bool:
         pack = word_steps(c)

@@ -1,4 +1,4 @@
-"""The GPU template of contractions for ordinary arithmetic units: f(A, B) in shared-memory and register tiles."""
+"""The GPU template of contractions on CUDA cores: f(A, B) in shared-memory and register tiles."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tilewright.kernels.templates.planned import PlannedTemplate
 
 
 def kernel(p: SimtTiling, values: Mapping[str, Value], target: Target) -> Kernel:
-    """One kernel, and others before or after it where rows are sorted or K is split."""
+    """The launches of a plan: sorting of rows, if any, the contraction, and the merge of a split K, if any."""
     c, split, workspace = p.c, int(values["SPLIT"]), splitk.workspace(p.c, p.split_k)
     sort = sorting.sorts(c, p.bm, workspace)  # its tables lie behind partial results
     main = GlobalFunction(
@@ -47,7 +47,7 @@ def kernel(p: SimtTiling, values: Mapping[str, Value], target: Target) -> Kernel
 
 
 def _nest(p: SimtTiling, group: int, split: int) -> LoopNest:
-    """Blocks, tiles of K, warps, steps, threads, a thread's tile. A warp's threads are its vector lanes."""
+    """The main kernel's loop nest: blocks, tiles of K, warps, steps, threads (as vector lanes), a thread's tile."""
     c = p.c
     warp_m, warp_n = p.tm * p.lanes_m, p.tn * p.lanes_n
     loops = [*blocks(c, p.bm, p.bn, p.bk, group, split), Loop("k", c.k.size, p.bk, "serial", "l1")]
