@@ -1,1 +1,1 @@
-"""Grouped contractions on GPUs: a product's kernel whose tiles hold rows of one group, sorted by a first launch."""
+"""Grouped contractions on GPUs: a first launch sorts rows by group, so each tile of the product has a single group."""

@@ -1,4 +1,4 @@
-"""Ways to multiply rows by their group's matrix, by the estimates of equal groups' products and what is before them."""
+"""Choice of a grouped product's kernel, by estimated times of products of equal groups and of copies before them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tilewright.search_space import Constraint, SearchSpace
 
 
 def faster_by_warps(groups: Members, warps: Members, g: Grouped, target: Target) -> bool:
-    """Whether instructions of one warp (``warps``) are estimated to be faster."""
+    """Whether ``mma.sync`` (``warps``) has the shorter estimated time than wgmma (``groups``)."""
     one, other = computing(groups, g, target), computing(warps, g, target)
     if one is None or other is None:
         return one is None
@@ -26,7 +26,7 @@ def faster_by_warps(groups: Members, warps: Members, g: Grouped, target: Target)
 
 
 def gathered_or_copied(p: Product, target: Target, within: SearchSpace) -> dict[str, Value]:
-    """The best schedule by warp groups: rows fetched where they lie, or copied into order before."""
+    """The wgmma schedule with the shortest estimated time: rows gathered by the kernel, or copied into order before."""
     found = []
     for gather in reversed(within.options["gather"]):
         known = {"gather": gather}
@@ -42,6 +42,6 @@ def _seconds(p: Product, target: Target, values: Mapping[str, Any]) -> float:
 
 
 def _given(x: Constraint, known: Mapping[str, Value]) -> Constraint:
-    """A rule of the other knobs."""
+    """The constraint on the remaining knobs, with the values of ``known`` fixed."""
     reads = tuple(n for n in x.reads if n not in known)
     return replace(x, reads=reads, holds=lambda values: x.holds({**values, **known}))

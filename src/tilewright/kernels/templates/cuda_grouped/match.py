@@ -1,4 +1,4 @@
-"""A grouped contraction as products: the one that a kernel computes, and that of groups of equal numbers of rows."""
+"""A grouped contraction as products: the product that a kernel computes, and a batched product of equal groups."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ GROUP, ROW = "i0", "i1"
 
 
 def all_rows(g: Grouped) -> Program:
-    """The product of every row with every group's matrix; a row's own group is what matters of it."""
+    """The product of every row with every group's matrix; the kernel computes only the row's own group."""
     return _product(g, g.groups, g.rows.size, axis(ROW))
 
 
 def even(g: Grouped) -> Program:
-    """The product of each group's matrix with its rows where rows lie in groups of equal size."""
+    """The batched product of each group's matrix with its rows, for consecutive groups of equal size."""
     return _product(g, g.chosen, g.typical, axis(GROUP) * g.typical + axis(ROW))
 
 
 def gathered(g: Grouped) -> Program:
-    """:func:`even` where rows of what they are multiplied by lie in order, a whole number of 16 bytes apart."""
+    """:func:`even` on a copy of the rows in order, with a pitch that is a multiple of 16 bytes."""
     program = even(g)
     stage, *after = program.stages
     read = next((x for x in stage.loads() if ROW in x.axes()), None)
@@ -50,13 +50,13 @@ def gathered(g: Grouped) -> Program:
 
 @lru_cache(maxsize=256)
 def chosen(g: Grouped, program: Program) -> CudaContraction | None:
-    """:func:`all_rows` as a contraction whose rows choose their batch; ``None`` where it is none."""
+    """:func:`all_rows` as a contraction whose rows choose their batch; ``None`` if it has not that form."""
     c = next(matches([program], lambda p: computed(family.recognise(p))), None)
     if c is None or c.batch.size > 1 or ROW not in c.m.axes or (g.groups > 1 and GROUP not in c.n.axes):
         return None
     a = operand(c, "a")
     if a.contiguous != "k" and a.width("row") > 1:
-        return None  # rows that neighbours in memory belong to are not neighbours once sorted
+        return None  # vectors along rows: sorting separates rows that are neighbours in memory
     outputs = (0, g.row, *g.program.output.strides[len(g.rows.axes) :])
     index = g.index.substitute(g.rows.indices(ROW))
     columns = [x for x in c.n.axes if x != GROUP]
@@ -65,7 +65,10 @@ def chosen(g: Grouped, program: Program) -> CudaContraction | None:
 
 
 def _product(g: Grouped, groups: int, rows: int, row: Expr) -> Program:
-    """The program over groups and rows of each, of which ``row`` says what row of the grouped one it is."""
+    """The program over ``groups`` groups of ``rows`` rows.
+
+    ``row``: the row of the grouped program, as an expression of the axes ``GROUP`` and ``ROW``.
+    """
     count, stages = len(g.rows.axes), {s.name for s in g.program.stages}
     places = {a: e.substitute({ROW: row}) for a, e in g.rows.indices(ROW).items()}
 

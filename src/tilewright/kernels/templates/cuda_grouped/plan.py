@@ -1,7 +1,7 @@
-"""Which product's kernel computes all groups, its schedules, and a plan: that kernel's own.
+"""Plans of grouped contractions: the contraction template whose kernel computes all groups, and its schedules.
 
-The kernel is that of a template of contractions, which takes rows that choose their batch. Its schedules are those of
-groups that have equally many rows.
+The kernel takes rows that choose their batch. Its search space is the template's search space for the batched product
+of groups with equal numbers of rows.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ Recognise = Callable[[Program], CudaContraction | None]
 
 @dataclass(frozen=True, eq=False)
 class Member:
-    """A template that may compute the product, and what it finds (``find``) given the contraction.
+    """A contraction template that may compute the product.
 
-    ``even``: the product that it computes of groups that have equally many rows. ``only``: the values of some of its
-    knobs with which rows may choose their batch. ``choose``: its default for groups of unequal size, where that is
-    another one. ``more``: knobs and rules beside its own, given what it finds.
+    ``find``: recognises the template's match in a program, given a function that recognises contractions. ``even``: the
+    batched product of groups with equal numbers of rows. ``only``: permitted values of the template's knobs if rows
+    choose their batch. ``choose``: default schedule for unequal groups, if it differs from the template's own.
+    ``more``: additional knobs and constraints, given the match.
     """
 
     template: PlannedTemplate[Any, Any]
@@ -41,17 +42,17 @@ class Member:
     more: Callable[[Any], tuple[tuple[Choice, ...], tuple[Constraint, ...]]] = lambda _: ((), ())
 
     def found(self, g: Grouped) -> Any:
-        """The product of rows that choose their batch, ``None`` where it does not compute that."""
+        """The template's match for rows that choose their batch; ``None`` if it cannot compute the product."""
         return self.find(all_rows(g), lambda bits: chosen(g, bits))
 
 
 Members = tuple[Member, ...]
-"""The first that computes a product is taken."""
+"""Members in order of preference: the first member that can compute the product is taken."""
 
 
 @dataclass(frozen=True, eq=False)
 class GroupedPlan:
-    """``member`` computes the product by ``inner``, its own plan of ``schedule``, found for ``typical`` groups."""
+    """The plan ``inner`` of ``member``'s template, made from ``schedule`` of the task ``typical`` (equal groups)."""
 
     member: Member
     typical: Task
@@ -60,7 +61,7 @@ class GroupedPlan:
 
 
 def kernel(p: GroupedPlan, _: Mapping[str, Value], target: Target) -> Kernel:
-    """The product's kernel for rows in order; loops and static features are those of groups of equal size."""
+    """The product's kernel for sorted rows; its loop nests and static features describe groups of equal size."""
     template = p.member.template
     made, equal = template.build(p.inner, p.schedule.values, target), template.kernel(p.typical, p.schedule)
     loops = {x.symbol: x.loops for x in functions_of(equal)}
@@ -70,7 +71,7 @@ def kernel(p: GroupedPlan, _: Mapping[str, Value], target: Target) -> Kernel:
 
 @lru_cache(maxsize=256)
 def typical(member: Member, g: Grouped, target: Target) -> Task:
-    """The product of groups that have equally many rows."""
+    """The task of the batched product of groups with equal numbers of rows."""
     program = member.even(g)
     inputs = tuple(TensorSpec(t.name, t.shape, t.dtype) for t in program.inputs)
     (output,) = output_specs(program)
@@ -79,7 +80,7 @@ def typical(member: Member, g: Grouped, target: Target) -> Task:
 
 @lru_cache(maxsize=256)
 def computing(members: Members, g: Grouped, target: Target) -> tuple[Member, Any] | None:
-    """The member that computes the product, and what that is to it."""
+    """The first member that can compute the product, and its match; ``None`` if no member can."""
     for member in members:
         found = member.found(g) if member.template.matches(typical(member, g, target)) else None
         if found is not None:
@@ -94,7 +95,7 @@ def _computing(members: Members, g: Grouped, target: Target) -> tuple[Member, An
 
 
 def space(members: Members, g: Grouped, target: Target, template: str, version: int) -> SearchSpace:
-    """The schedules of the product's kernel."""
+    """The search space of the product's kernel."""
     return _space(_computing(members, g, target)[0], g, target, template, version)
 
 
@@ -108,13 +109,13 @@ def _space(member: Member, g: Grouped, target: Target, template: str, version: i
 
 
 def default(members: Members, g: Grouped, target: Target, _: SearchSpace) -> Mapping[str, Value]:
-    """That of the product's kernel."""
+    """The default schedule of the product's kernel."""
     return chosen_for(_computing(members, g, target)[0], g, target)[1]
 
 
 @lru_cache(maxsize=256)
 def chosen_for(member: Member, g: Grouped, target: Target) -> tuple[Any, Mapping[str, Value]]:
-    """What the product of equal groups is to a member that computes it, and its default schedule."""
+    """A member's match of the batched product of equal groups, and its default schedule."""
     template = member.template
     found = template.found(member.even(g))
     choose = member.choose or template.choose
@@ -122,7 +123,7 @@ def chosen_for(member: Member, g: Grouped, target: Target) -> tuple[Any, Mapping
 
 
 def plan(members: Members, g: Grouped, target: Target, values: Mapping[str, Value]) -> GroupedPlan:
-    """The product's plan."""
+    """The plan of a schedule, which wraps the plan of the product's kernel."""
     member, found = _computing(members, g, target)
     task, template = typical(member, g, target), member.template
     own = template.space(task)

@@ -1,4 +1,4 @@
-"""The GPU templates of grouped contractions: rows sorted by group, and a product's kernel over tiles of one group."""
+"""The GPU templates of grouped contractions: a launch that sorts rows by group, and a product's kernel."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def template(
     name: str, version: int, members: Members, kinds: tuple[str, ...],
     last: Callable[[Grouped, Target], bool] = lambda *_: False,
 ) -> PlannedTemplate[Grouped, GroupedPlan]:  # fmt: skip
-    """The template of that name, whose product one of ``members`` computes.
+    """A template of grouped contractions, whose product one of ``members`` computes.
 
-    ``version`` counts changes beside those of the members' own versions.
+    ``version``: counts changes besides the versions of the members' templates, which are added to it.
     """
 
     def usable(g: Grouped, target: Target) -> bool:
@@ -67,12 +67,12 @@ CUDA_GROUPED = template(
     "cuda_grouped", 2, (WARPS, Member(CUDA_SIMT, lambda text, recognise: recognise(text))), GPUS
 )  # fmt: skip
 
-# Blocks walk over the tiles that have rows. Tiles of a cluster along m would have to be of one group.
+# Persistent blocks loop over tiles that have rows. Tiles of a cluster along m would need to be of one group.
 ROWS_APART = {"SWAP": (False,), "persistent": (True,), "tail": (False,), "CLUSTER": ("1x1", "1x2", "1x4")}
 
 
 def _more(p: Product) -> tuple[tuple[Choice, ...], tuple[Constraint, ...]]:
-    """``gather``: rows are copied to the ring from where they lie, and not to memory first."""
+    """The knob ``gather`` and its constraints: whether the kernel gathers rows into the ring, without a prior copy."""
     direct, boxed = may_gather(p), {n for n in COLUMNS if stored_by_rows(p, n)}
 
     def fits(BM: int, GROUPS: int, BN: int, ping_pong: bool, gather: bool) -> bool:
