@@ -51,7 +51,7 @@ class Grid:
             return self.items
         if own == 1:
             return sizes.expression(prod(self.extents.values()))
-        assert not rest, "what calls choose is the outermost axis, and vectors lie along the innermost"
+        assert not rest, "the symbolic axis is the outermost, and vectors lie along the innermost"
         whole = ["//", sizes.expression(size), own]
         return whole if size.unit % own == 0 else ["+", whole, ["%", sizes.expression(size), own]]
 
