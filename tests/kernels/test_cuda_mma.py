@@ -20,7 +20,7 @@ from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import default_schedule, templates_for
-from tilewright.kernels.templates.cuda_mma.geometry import STRIP_GAP, STRIP_RUN
+from tilewright.kernels.templates.cuda_mma.geometry import STAGING_GAP, STAGING_RUN
 from tilewright.kernels.templates.cuda_mma.match import match
 from tilewright.kernels.templates.cuda_mma.template import CUDA_MMA
 from tilewright.testing.contractions import CONTRACTIONS
@@ -295,7 +295,7 @@ def test_strips_with_gaps_are_read_where_they_were_written() -> None:
     task, rng = _matmul(64, 128, 64), random.Random(0)
     program, space = Program.loads(task.workload.program), MMA.space(task)
     drawn = (Candidate(task, space.sample(rng)) for _ in range(400))
-    candidate = next(c for c in drawn if f" + c / {STRIP_RUN} * {STRIP_GAP}" in MMA.lower(c).source)
+    candidate = next(c for c in drawn if f" + c / {STAGING_RUN} * {STAGING_GAP}" in MMA.lower(c).source)
     made, inputs = MMA.lower(candidate), random_arrays(program, 5)
     got = empty_output(program.output.shape, program.output.dtype)
     report = run(emulated([made], cuda_target("sm_90a")), made.program, launch_values(candidate), inputs, got)

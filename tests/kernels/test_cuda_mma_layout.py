@@ -15,7 +15,7 @@ from tilewright.core import Task
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.loopnest import Layout
 from tilewright.kernels.operators import get_operator
-from tilewright.kernels.templates.cuda_mma.geometry import STRIP_GAP, STRIP_RUN, shared_layout, strip
+from tilewright.kernels.templates.cuda_mma.geometry import STAGING_GAP, STAGING_RUN, shared_layout, staging_pitch
 from tilewright.kernels.templates.cuda_mma.template import CUDA_MMA
 
 TILES = (16, 32, 64, 128, 256)
@@ -114,14 +114,14 @@ def test_schedules_use_these_layouts() -> None:
 
 
 def _spot(row: int, column: int) -> int:
-    """Element of a strip's row at a column: a gap follows each run."""
-    return row + column + column // STRIP_RUN * STRIP_GAP
+    """Index in a staging buffer of column ``column`` of the row that begins at ``row``: a gap follows each run."""
+    return row + column + column // STAGING_RUN * STAGING_GAP
 
 
 @pytest.mark.parametrize("columns", [8, 16, 32, 64, 128, 256])
 def test_staging_strips_are_aligned_and_free_of_conflicts(columns: int) -> None:
     """Every element has its own place, pieces of 16 bytes are aligned, pairs are written without conflicts."""
-    row = strip(columns)
+    row = staging_pitch(columns)
     spots = {_spot(r * row, c) for r in range(16) for c in range(columns)}
     assert len(spots) == 16 * columns
     assert max(spots) < 16 * row
@@ -134,7 +134,7 @@ def test_staging_strips_are_aligned_and_free_of_conflicts(columns: int) -> None:
 @pytest.mark.parametrize(("columns", "values"), [(64, 4), (64, 8), (128, 8), (128, 16), (256, 16)])
 def test_staging_strips_are_read_without_bank_conflicts(columns: int, values: int) -> None:
     """Eight lanes read 16 bytes each, of ``values`` elements a lane."""
-    row, pieces = strip(columns), columns // values
+    row, pieces = staging_pitch(columns), columns // values
     for first, q in itertools.product(range(0, 16 * pieces, 8), range(0, values, 4)):
         at = [_spot(e // pieces * row, e % pieces * values) + q for e in range(first, first + 8)]
         assert lines([4 * x for x in at], 16) == 1

@@ -27,9 +27,9 @@ from tilewright.kernels.templates.tiles import ceildiv
 
 BANK_LINE = 128
 """Bytes that shared memory serves in one cycle: 32 banks of 4."""
-STRIP_RUN = 32
+STAGING_RUN = 32
 """Columns of the store's staging buffer between two gaps: the number of banks."""
-STRIP_GAP = 4
+STAGING_GAP = 4
 """Elements of a gap in a row, so that lanes that read 16 bytes of different runs use different banks."""
 
 
@@ -268,15 +268,15 @@ class MmaTiling:
         return Shared({s.name: (self.stages * s.bytes, CHUNK) for s in self.sides})
 
     @property
-    def strip(self) -> int:
+    def staging_pitch(self) -> int:
         """Row pitch of a warp's staging buffer, in elements."""
-        return strip(self.wn)
+        return staging_pitch(self.wn)
 
     @property
     def shared(self) -> int:
         """Bytes of shared memory of a block."""
-        strips = self.warps_m * self.warps_n * ROWS * self.strip * 4 if self.store_shared else 0
-        return max(self.ring.bytes, strips)
+        staging = self.warps_m * self.warps_n * ROWS * self.staging_pitch * 4 if self.store_shared else 0
+        return max(self.ring.bytes, staging)
 
     @property
     def registers(self) -> int:
@@ -289,11 +289,11 @@ class MmaTiling:
         return sums + fragments + held + copies + self.instruction.overhead
 
 
-def strip(columns: int) -> int:
+def staging_pitch(columns: int) -> int:
     """Row pitch of a staging buffer, in elements: pairs of four rows fall into 32 different banks."""
     if columns <= COLUMNS:
         return columns
-    held = columns + (columns - 1) // STRIP_RUN * STRIP_GAP
+    held = columns + (columns - 1) // STAGING_RUN * STAGING_GAP
     return held + (COLUMNS - held) % (2 * COLUMNS)
 
 

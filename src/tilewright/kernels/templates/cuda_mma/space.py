@@ -20,7 +20,7 @@ from __future__ import annotations
 from tilewright.core import Target
 from tilewright.kernels.templates.cuda import raster, splitk
 from tilewright.kernels.templates.cuda.static import limit
-from tilewright.kernels.templates.cuda_mma.geometry import copy_bytes, strip
+from tilewright.kernels.templates.cuda_mma.geometry import copy_bytes, staging_pitch
 from tilewright.kernels.templates.cuda_mma.instruction import A_REGISTERS, B_REGISTERS, CHUNK, COLUMNS, DOUBLE, ROWS
 from tilewright.kernels.templates.cuda_mma.match import Product
 from tilewright.kernels.templates.cuda_mma.source import Source
@@ -143,7 +143,7 @@ def _rules(p: Product, target: Target) -> list[Constraint]:
         rule(
             f"the results do not fit shared memory ({most_shared} bytes a block, {shared_per_sm} in all)",
             lambda WARPS_M, BN, WARPS_N, min_blocks: fits_shared(
-                WARPS_M * WARPS_N * ROWS * strip(BN // WARPS_N) * 4, min_blocks
+                WARPS_M * WARPS_N * ROWS * staging_pitch(BN // WARPS_N) * 4, min_blocks
             ),
         ),
         rule(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tilewright.kernels.codegen.substitution import substituted
 from tilewright.kernels.templates.cuda import sorting
-from tilewright.kernels.templates.cuda_mma.geometry import STRIP_GAP, STRIP_RUN, MmaTiling
+from tilewright.kernels.templates.cuda_mma.geometry import STAGING_GAP, STAGING_RUN, MmaTiling
 from tilewright.kernels.templates.cuda_mma.instruction import COLUMNS, ROWS
 
 
@@ -78,16 +78,16 @@ def store(p: MmaTiling) -> list[str]:
     if not p.store_shared:
         call = _call(p, f"{m}h * 8 + lane / 4", f"{n}j * 8 + lane % 4 * 2")
         return direct(acc, p.mi, p.ni, "[j][2 * h]", "[j][2 * h + 1]", call)
-    per_row, gaps = p.wn // v, p.wn > STRIP_RUN
+    per_row, gaps = p.wn // v, p.wn > STAGING_RUN
     pieces = ROWS * per_row
     e = "e" if pieces > 32 else "lane"
     columns = f"c = {e} % {per_row} * {v}" if per_row > 1 else ""
     loop = f"for (int e = lane; e < {pieces}; e += 32) "
     return substituted(THROUGH_SHARED, {
-        "mi": p.mi, "ni": p.ni, "acc": acc, "v": v, "four": v == 4, "again": p.mi > 1, "strip": p.strip,
-        "warp": f" + warp * {ROWS * p.strip}" if p.threads > 32 else "",
-        "gaps_j": f" + j / {STRIP_RUN // COLUMNS} * {STRIP_GAP}" if gaps else "",
-        "gaps": f" + c / {STRIP_RUN} * {STRIP_GAP}" if gaps else "",
+        "mi": p.mi, "ni": p.ni, "acc": acc, "v": v, "four": v == 4, "again": p.mi > 1, "strip": p.staging_pitch,
+        "warp": f" + warp * {ROWS * p.staging_pitch}" if p.threads > 32 else "",
+        "gaps_j": f" + j / {STAGING_RUN // COLUMNS} * {STAGING_GAP}" if gaps else "",
+        "gaps": f" + c / {STAGING_RUN} * {STAGING_GAP}" if gaps else "",
         "pieces": loop if pieces > 32 else f"if (lane < {pieces}) " if pieces < 32 else "",
         "place": f"r = {e} / {per_row}, {columns}" if columns else f"r = {e}", "column": " + c" if columns else "",
         "call": _call(p, f"{m}r", f"{n}c" if columns else n.removesuffix(" + ")),

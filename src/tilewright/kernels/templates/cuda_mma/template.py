@@ -104,7 +104,7 @@ def _nest(p: MmaTiling, group: int, split: int) -> LoopNest:
         for x in ((copy,) if copy is not None else reads(c, s.name))
     ]
     if p.store_shared:
-        rows = Layout((p.bm, p.warps_n, p.wn), (p.warps_n * p.strip, p.strip, 1))
+        rows = Layout((p.bm, p.warps_n, p.wn), (p.warps_n * p.staging_pitch, p.staging_pitch, 1))
         staged.append(Staged(WORKSPACE if split > 1 else c.output.name, outside, rows, "l1"))
     return summing(c, loops, staged, p.instruction.item, split, copied)
 
