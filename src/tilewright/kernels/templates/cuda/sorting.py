@@ -42,7 +42,7 @@ def edges(c: CudaContraction, bm: int, bn: int) -> str:
     return ("m" if c.is_sorted or divisor(c.m.size) % bm else "") + ("n" if divisor(c.n.size) % bn else "")
 
 
-def scattered(c: CudaContraction, side: str) -> bool:
+def gathers_rows(c: CudaContraction, side: str) -> bool:
     """Whether a side gathers its rows, each by its own row number."""
     return c.is_sorted and side == "a"
 

@@ -50,12 +50,12 @@ class Loader:
     @property
     def strides(self) -> tuple[int, int, int] | None:
         """Strides of batch, row and k in global memory if copies of a thread have a constant stride, else ``None``."""
-        return self.s.source.strides if self.even and self.s.direct and not self.scattered else None
+        return self.s.source.strides if self.even and self.s.direct and not self.gathers_rows else None
 
     @property
-    def scattered(self) -> bool:
+    def gathers_rows(self) -> bool:
         """Whether rows are gathered: ``row_a`` holds the row numbers of a thread's copies."""
-        return sorting.scattered(self.p.p.c, self.s.name)
+        return sorting.gathers_rows(self.p.p.c, self.s.name)
 
     @property
     def fixed(self) -> bool:
@@ -124,7 +124,7 @@ class Loader:
     def _inside(self, row: str, k: str) -> list[str]:
         """Conditions under which a position is inside the operand."""
         found = []
-        if not self.scattered and sizes.divisor(self.s.extent) % self.s.rows:
+        if not self.gathers_rows and sizes.divisor(self.s.extent) % self.s.rows:
             found.append(f"{row} < {integers.text(sizes.expression(self.s.extent))}")
         if self.p.p.k % self.p.bk:
             found.append(f"{k} < {self.p.p.k}")
@@ -141,7 +141,7 @@ class Loader:
     def declare(self) -> list[str]:
         """Statements before the main loop: addresses of the thread's first copy, registers for elements in flight."""
         s, name = self.s, self.s.name
-        out = self._rows() if self.scattered else []
+        out = self._rows() if self.gathers_rows else []
         if not s.direct:
             return [*out, f"tw::u32 held_{name}[{s.held_registers(self.p.threads)}];"]
         if self.placed:
@@ -173,7 +173,7 @@ class Loader:
 
     def _row(self, r: str) -> tuple[list[str], str]:
         """Statements, and the text of a row's number, given the text ``r`` of the row in the tile."""
-        if self.scattered:
+        if self.gathers_rows:
             return [f"const int row = {self._held_row};"], "row"
         return [], f"({self.origin} + {r})"
 

@@ -46,7 +46,7 @@ def functions(p: SimtTiling) -> str:
 def _inside(p: SimtTiling, s: SideTile, used: set[str], k: str = "k") -> list[str]:
     """Conditions that an access is within the tensor's extents."""
     found, size = [], s.operand.group.size
-    if not sorting.scattered(p.c, s.name) and sizes.divisor(size) % s.extent:
+    if not sorting.gathers_rows(p.c, s.name) and sizes.divisor(size) % s.extent:
         found.append(f"mn < {integers.text(sizes.expression(size))}")
         used |= {"mn", *sizes.used(size)}
     if p.c.k.size % p.bk:
@@ -62,10 +62,10 @@ def _mover(p: SimtTiling, s: SideTile) -> Function:
     own, used = {x: f"int {x}" for x in (origin, "k0", "tid")}, set[str]()
     text = _copy(p, s, used) if asynchronous else _fetch(p, s, used)
     mn, k = s.place("e")
-    scattered = sorting.scattered(p.c, s.name)
-    if scattered and "mn" in used:
+    gathers_rows = sorting.gathers_rows(p.c, s.name)
+    if gathers_rows and "mn" in used:
         used.add("row_a")
-    row = "row_a[i]" if scattered else f"{origin} + {mn}"
+    row = "row_a[i]" if gathers_rows else f"{origin} + {mn}"
     places = declarations({"mn": row, "k": f"k0 + {_steps(s, k)}"}, used, pad="        ")
     body = (
         f"    TW_UNROLL\n    for (int i = 0; i < {s.each}; i++) {{\n"
