@@ -26,7 +26,7 @@ from tilewright.kernels.operators import get_operator
 from tilewright.kernels.ranges import at
 from tilewright.kernels.reference import evaluate as reference
 from tilewright.kernels.templates.base import LoweredKernel
-from tilewright.kernels.templates.cuda.sizes import divisor, expression, pieces, roundup, times, total
+from tilewright.kernels.templates.cuda.sizes import divisor, expression, roundup, tile_count, times, total
 from tilewright.testing.cuda_template import empty_output, emulated
 from tilewright.testing.kernels import check, random_arrays
 
@@ -219,14 +219,14 @@ def test_host_and_kernel_compute_the_same() -> None:
     size = Extent(1000, 1, "m") * 6
     for e in (
         expression(size),
-        pieces(size, 64),
-        times(pieces(size, 64), 3, 5),
+        tile_count(size, 64),
+        times(tile_count(size, 64), 3, 5),
         total(roundup(expression(size), 128), 7),
     ):
         for m in (1, 21, 22, 1000):
             printed = text(e).replace("/", "//")
             assert eval(printed, {"extent_m": m}) == evaluate(e, {"extent_m": m})
-    assert pieces(Extent(60, 33, "m"), 64) == 1
+    assert tile_count(Extent(60, 33, "m"), 64) == 1
     assert (divisor(size), divisor(12)) == (6, 12)
 
 

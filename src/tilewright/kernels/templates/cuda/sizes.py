@@ -26,7 +26,7 @@ def used(*parts: int) -> set[str]:
     return {size.argument for size in parts if isinstance(size, Extent)}
 
 
-def pieces(size: int, by: int) -> IntExpr:
+def tile_count(size: int, by: int) -> IntExpr:
     """Number of tiles of length ``by`` in a size, including a shorter last one."""
     most = -(-int(size) // by)
     if not isinstance(size, Extent) or -(-size.low * size.unit // by) == most:

@@ -20,7 +20,7 @@ from tilewright.kernels.loopnest import Access, Loop, LoopNest
 from tilewright.kernels.templates.cuda.launches import GlobalFunction
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.raster import Raster
-from tilewright.kernels.templates.cuda.sizes import divisor, expression, pieces, total
+from tilewright.kernels.templates.cuda.sizes import divisor, expression, tile_count, total
 from tilewright.kernels.templates.cuda.text import AxisTexts, printer
 from tilewright.kernels.templates.tiles import ceildiv
 
@@ -33,8 +33,8 @@ MOST_DENSE = 4096
 
 def raster(c: CudaContraction, bm: int, bn: int, split: bool) -> Raster:
     """Raster of tiles of ``bm`` by ``bn``; if rows choose their batch, with the largest possible number along M."""
-    along_m = Sorting(c, bm, 0).tiles if c.is_sorted else pieces(c.m.size, bm)
-    return Raster(along_m, pieces(c.n.size, bn), expression(c.batches), split)
+    along_m = Sorting(c, bm, 0).tiles if c.is_sorted else tile_count(c.m.size, bm)
+    return Raster(along_m, tile_count(c.n.size, bn), expression(c.batches), split)
 
 
 def edges(c: CudaContraction, bm: int, bn: int) -> str:

@@ -19,17 +19,16 @@ from tilewright.kernels.templates.cuda.epilogue import Epilogue, combine, in_pac
 from tilewright.kernels.templates.cuda.functions import Function
 from tilewright.kernels.templates.cuda.launches import GlobalFunction
 from tilewright.kernels.templates.cuda.match import CudaContraction
-from tilewright.kernels.templates.cuda.sizes import arguments, divisor, expression, times
-from tilewright.kernels.templates.cuda.sizes import pieces as pieces_of
+from tilewright.kernels.templates.cuda.sizes import arguments, divisor, expression, tile_count, times
 from tilewright.kernels.templates.cuda.sizes import used as sizes_used
 from tilewright.kernels.templates.cuda.sorting import batch_of
 from tilewright.kernels.templates.cuda.text import NARROW, VALUE, VALUE_BYTES
 from tilewright.kernels.templates.tiles import ceildiv
 
 THREADS = 256
-MOST = 128
+MOST_SPLITS = 128
 """Largest number of splits."""
-MOST_PARTS = 64
+MOST_MMA_SPLITS = 64
 """Largest number of splits for templates with matrix instructions."""
 WORKSPACE_LIMIT = 256 << 20
 """Bytes of partial results beyond which K is not split."""
@@ -39,19 +38,19 @@ WORKSPACE_LIMIT = 256 << 20
 def splits(c: CudaContraction, steps: int) -> tuple[int, ...]:
     """Values of SPLIT above 1 for ``steps`` tiles along K: no split is empty, and the workspace is within its limit."""
     found = []
-    for s in (2, 3, 4, 6, 8, 12, 16, 24, 32, 64, MOST):
+    for s in (2, 3, 4, 6, 8, 12, 16, 24, 32, 64, MOST_SPLITS):
         fits = s * c.outputs * VALUE_BYTES[c.acc] <= WORKSPACE_LIMIT
-        if s <= steps and fits and whole(steps, s):
+        if s <= steps and fits and no_empty_split(steps, s):
             found.append(s)
     return tuple(found)
 
 
-def parts(c: CudaContraction, steps: int, depth: int) -> list[int]:
+def mma_splits(c: CudaContraction, steps: int, depth: int) -> list[int]:
     """Values of SPLIT for templates with matrix instructions: each split has at least two tiles of ``depth``."""
-    return [s for s in splits(c, steps) if s <= MOST_PARTS and s * 2 * depth <= c.k.size]
+    return [s for s in splits(c, steps) if s <= MOST_MMA_SPLITS and s * 2 * depth <= c.k.size]
 
 
-def whole(steps: int, split: int) -> bool:
+def no_empty_split(steps: int, split: int) -> bool:
     """Whether no split is empty if ``split`` splits take ``ceil(steps / split)`` of ``steps`` tiles each."""
     return ceildiv(steps, ceildiv(steps, split)) == split
 
@@ -69,9 +68,9 @@ def width(c: CudaContraction) -> int:
     return w
 
 
-def pieces(steps: int, first: str, end: str) -> str:
+def split_range(steps: int, first: str, end: str) -> str:
     """A statement that declares a split's tiles of K, ``first`` up to ``end``: lengths differ by one tile at most."""
-    if steps * MOST < NARROW:
+    if steps * MOST_SPLITS < NARROW:
         return f"const int {first} = piece * {steps} / SPLIT, {end} = (piece + 1) * {steps} / SPLIT;"
     return f"const int {first} = int(piece * {steps}LL / SPLIT), {end} = int((piece + 1) * {steps}LL / SPLIT);"
 
@@ -118,7 +117,7 @@ def kernels(c: CudaContraction, split: int) -> tuple[GlobalFunction, ...]:
     return (
         GlobalFunction(
             program=c.program, body=lambda symbol: _combining(c, symbol), threads=THREADS, symbol="_combine",
-            blocks=pieces_of(c.outputs, THREADS * width(c)), arguments=("SPLIT",), early=True,
+            blocks=tile_count(c.outputs, THREADS * width(c)), arguments=("SPLIT",), early=True,
             loops=lambda: (_nest(c, split),),
         ),
     )  # fmt: skip

@@ -17,7 +17,7 @@ from tilewright.kernels.loopnest import Access, Loop, LoopNest
 from tilewright.kernels.templates.cuda.describe import reads
 from tilewright.kernels.templates.cuda.launches import GlobalFunction
 from tilewright.kernels.templates.cuda.match import CudaContraction
-from tilewright.kernels.templates.cuda.sizes import expression, pieces, roundup, times, total
+from tilewright.kernels.templates.cuda.sizes import expression, roundup, tile_count, times, total
 from tilewright.kernels.templates.cuda.splitk import workspace
 from tilewright.kernels.templates.cuda_mma.geometry import MmaTiling, Side
 from tilewright.kernels.templates.cuda_mma.source import Source
@@ -96,7 +96,7 @@ def kernel(p: MmaTiling, s: Side) -> GlobalFunction:
     """The kernel ``<symbol>_pack_<side>``: a thread collects 16 bytes of one row."""
     chunks = s.source.batches * s.source.rows * (s.source.pitch // p.instruction.chunk)
     return GlobalFunction(
-        program=p.p.c.program, body=lambda _: _body(p, s), blocks=pieces(chunks, THREADS), threads=THREADS,
+        program=p.p.c.program, body=lambda _: _body(p, s), blocks=tile_count(chunks, THREADS), threads=THREADS,
         symbol=f"_pack_{s.name}", arguments=arguments(p), loops=lambda: (_nest(p, s),),
     )  # fmt: skip
 

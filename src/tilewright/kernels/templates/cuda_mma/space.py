@@ -63,7 +63,7 @@ def space(p: Product, target: Target, template: str, version: int) -> SearchSpac
     item = p.instruction.item
     depths = tuple(d for b in (1, 2, 4) if p.whole(d := b * p.instruction.least_depth))
     bms, bns = tiles(p.m, ROWS), tiles(p.n, ROWS)
-    parts = splitk.parts(p.c, ceildiv(p.k, depths[0]), depths[0])
+    splits = splitk.mma_splits(p.c, ceildiv(p.k, depths[0]), depths[0])
     groups = raster.groups(ceildiv(p.m, bms[0]), ceildiv(p.n, bns[0]))
     # The order keeps preparation cheap: knobs that the register rule reads come first.
     knobs = (
@@ -80,8 +80,8 @@ def space(p: Product, target: Target, template: str, version: int) -> SearchSpac
         Choice("unroll", (1, 2)),
         # Directly from fragments, four lanes already store 64 contiguous bytes of a row of float64.
         Choice("store_shared", (False,) if item == DOUBLE else (False, True)),
-        Choice("split_k", (False, True) if parts else (False,)),
-        Choice("SPLIT", (1, *parts), half="launch"),
+        Choice("split_k", (False, True) if splits else (False,)),
+        Choice("SPLIT", (1, *splits), half="launch"),
         Choice("GROUP", tuple(groups), half="launch"),
     )
     return SearchSpace(template, version, knobs, tuple(_rules(p, target)))

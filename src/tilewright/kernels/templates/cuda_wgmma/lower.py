@@ -148,7 +148,7 @@ def _tile_loop(p: WgmmaTiling, alone: bool = False) -> list[str]:
     if p.tail:
         lines += tail.pieces(p)
     if p.split_k:
-        lines.append(splitk.pieces(p.tiles_k, "first_tile", "end_tile"))
+        lines.append(splitk.split_range(p.tiles_k, "first_tile", "end_tile"))
     if not p.persistent:
         return lines
     first, step = f"(int)blockIdx.x{by}", f"(int)gridDim.x{by}"

@@ -98,7 +98,7 @@ class View:
 def space(p: Product, target: Target, template: str, version: int) -> SearchSpace:
     """The search space of a product on a target."""
     k = depth(p)
-    parts = splitk.parts(p.c, k.steps(k.line), k.line)
+    parts = splitk.mma_splits(p.c, k.steps(k.line), k.line)
     seen = {swap: View.of(x) for swap, x in views(p).items()}
     some = tuple(seen.values())
     groups = [raster.groups(ceildiv(x.p.m, x.rows[0]), ceildiv(x.p.n, x.columns[0])) for x in some]
@@ -186,5 +186,5 @@ def _rules(p: Product, seen: Mapping[bool, View], target: Target) -> list[Constr
             "blocks of a cluster have no tile each, or no whole pieces of it to copy",
             lambda SWAP, BM, BN, CLUSTER: seen[SWAP].tiles(CLUSTER, BM, BN),
         ),
-        rule("a piece of k has no tile", lambda BK, SPLIT: SPLIT == 1 or splitk.whole(k.steps(BK), SPLIT)),
+        rule("a piece of k has no tile", lambda BK, SPLIT: SPLIT == 1 or splitk.no_empty_split(k.steps(BK), SPLIT)),
     ]
