@@ -25,7 +25,7 @@ from tilewright.kernels.templates.cuda.epilogue import Epilogue
 from tilewright.kernels.templates.cuda.match import CudaContraction, match
 from tilewright.kernels.templates.cuda.operand import Operand, operand
 from tilewright.kernels.templates.cuda.raster import Raster
-from tilewright.kernels.templates.cuda.scales import alike
+from tilewright.kernels.templates.cuda.scales import block_length
 from tilewright.kernels.templates.cuda_mma.match import match as product
 from tilewright.kernels.templates.cuda_wgmma.template import CUDA_WGMMA
 from tilewright.testing.contractions import CONTRACTIONS
@@ -72,7 +72,7 @@ def test_scales_of_blocks_multiply_their_sums(n: int, by_column: bool) -> None:
     assert c.scales is not None
     assert c.scales.depth == 128
     assert [str(x.value) for e in c.scales.of.values() for x in e.loads()] == ["x2", "x3"]  # type: ignore[union-attr]
-    assert alike(c.scales.of["b"], c.n) == (1 if by_column else 128)  # type: ignore[arg-type]
+    assert block_length(c.scales.of["b"], c.n) == (1 if by_column else 128)  # type: ignore[arg-type]
     assert {x.tensor for x in accesses(c, split=False)} == {"x0", "x1", "x2", "x3", c.output.name}
 
 
@@ -109,7 +109,7 @@ def test_scales_that_change_within_a_tile_are_refused() -> None:
     ],
 )  # fmt: skip
 def test_neighbours_of_one_scale(axes: tuple[str, ...], extents: tuple[int, ...], index: Expr, same: int) -> None:
-    assert alike(load("x0", "float32", (index,)), Group(axes, extents)) == same
+    assert block_length(load("x0", "float32", (index,)), Group(axes, extents)) == same
 
 
 # ------------------------------------------------------------------ groups

@@ -25,7 +25,7 @@ class BlockScales:
     of: Mapping[str, Expr]
 
     @property
-    def turned(self) -> BlockScales:
+    def swapped(self) -> BlockScales:
         """Scales of the product with swapped operands."""
         return BlockScales(self.depth, {x: self.of[y] for x, y in ("ab", "ba") if y in self.of})
 
@@ -38,8 +38,8 @@ def after(sides: tuple[Expr, Expr], k: frozenset[str]) -> tuple[tuple[Expr, Expr
 
 def in_blocks(sides: tuple[Expr, Expr], k: Group) -> tuple[tuple[Expr, Expr], BlockScales] | None:
     """The two sides without scales that are constant in blocks of K, and the scales; ``None`` without scales."""
-    (a, of_a), (b, of_b) = (_apart(value, lambda f: alike(f, k) != 1) for value in sides)
-    depth = gcd(*(alike(f, k) for f in (*of_a, *of_b)))
+    (a, of_a), (b, of_b) = (_apart(value, lambda f: block_length(f, k) != 1) for value in sides)
+    depth = gcd(*(block_length(f, k) for f in (*of_a, *of_b)))
     scales = {side: _product(found) for side, found in (("a", of_a), ("b", of_b)) if found}
     return ((a, b), BlockScales(depth, scales)) if depth > 1 else None
 
@@ -48,10 +48,10 @@ def _apart(value: Expr, is_scale: Callable[[Expr], bool]) -> tuple[Expr, list[Ex
     """A side without its scales, and the scales: none unless the rest is one read of 8-bit numbers."""
     found = factors(value)
     scales, rest = [f for f in found if is_scale(f)], [f for f in found if not is_scale(f)]
-    return (rest[0], scales) if scales and len(rest) == 1 and _is_whole(rest[0]) else (value, [])
+    return (rest[0], scales) if scales and len(rest) == 1 and _is_8bit_integer(rest[0]) else (value, [])
 
 
-def alike(e: Expr, group: Group) -> int:
+def block_length(e: Expr, group: Group) -> int:
     """Length of the aligned blocks along a group in which a value is constant; 0 if it is constant along the group."""
     inner = 1
     for number, (axis, extent) in enumerate(zip(reversed(group.axes), reversed(group.extents), strict=True)):
@@ -66,8 +66,8 @@ def _product(values: list[Expr]) -> Expr:
     return reduce(lambda x, y: Expr("mul", x.dtype, (x, y)), values)
 
 
-def _is_whole(e: Expr) -> bool:
+def _is_8bit_integer(e: Expr) -> bool:
     """Whether a value is a read of 8-bit integers, perhaps guarded; the bits of 8-bit floats are read as integers."""
     if e.op == "select":
-        return e.args[2].op == "const" and _is_whole(e.args[1])
+        return e.args[2].op == "const" and _is_8bit_integer(e.args[1])
     return e.op == "cast" and e.args[0].op == "load" and e.args[0].dtype in BYTES

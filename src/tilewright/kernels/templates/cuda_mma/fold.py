@@ -18,7 +18,7 @@ from tilewright.kernels.expression.linear import Linear, linearise
 from tilewright.kernels.templates.cuda import splitk
 from tilewright.kernels.templates.cuda.functions import Function, pointers
 from tilewright.kernels.templates.cuda.match import CudaContraction
-from tilewright.kernels.templates.cuda.scales import BlockScales, alike
+from tilewright.kernels.templates.cuda.scales import BlockScales, block_length
 from tilewright.kernels.templates.cuda.sizes import expression
 from tilewright.kernels.templates.cuda.sizes import used as sizes_used
 from tilewright.kernels.templates.cuda.text import AxisTexts, Names, load_text, printer, read_place
@@ -148,7 +148,7 @@ class Fold:
     @cached_property
     def run(self) -> int:
         """Number of columns that share a scale: a multiple of 8, or 1."""
-        same = gcd(alike(self.scales.of["b"], self.c.n), self.columns)
+        same = gcd(block_length(self.scales.of["b"], self.c.n), self.columns)
         return same if same % EIGHT == 0 else 1
 
     @property

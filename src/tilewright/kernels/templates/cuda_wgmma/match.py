@@ -46,7 +46,7 @@ def sorted_rows(p: Product | None) -> Product | None:
 @lru_cache(maxsize=256)
 def swapped(p: Product) -> Product:
     """The product with swapped operands, C^T = B^T A^T: n becomes m, and results are stored transposed."""
-    scales = p.c.scales.turned if p.c.scales is not None else None
+    scales = p.c.scales.swapped if p.c.scales is not None else None
     c = replace(p.c, m=p.c.n, n=p.c.m, lhs=p.c.rhs, rhs=p.c.lhs, scales=scales)
     return replace(p, c=c, a=Source(c, "a", p.b.multiplied), b=Source(c, "b", p.a.multiplied))
 
