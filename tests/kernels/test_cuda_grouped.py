@@ -32,7 +32,7 @@ from tilewright.kernels.families.grouped import grouped
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.reference import evaluate as reference
 from tilewright.kernels.templates import default_schedule, full_source, get_template, lower, templates_for
-from tilewright.kernels.templates.cuda_grouped.template import ROWS_APART
+from tilewright.kernels.templates.cuda_grouped.template import SORTED_ROWS_KNOBS
 from tilewright.kernels.templates.planned import PlannedTemplate
 from tilewright.testing.cuda_template import ORDERS, CudaTemplateContract, empty_output
 from tilewright.testing.kernels import check, launch_values, random_arrays, task_of
@@ -326,7 +326,7 @@ def test_no_more_rows_of_tiles_are_walked_together_than_a_group_has(sizes: dict[
 def test_tiles_of_rows_that_lie_apart_have_no_choice_of_some_knobs() -> None:
     space = BY_GROUPS.space(_mixture(MIXTURES[0], "sm_90a"))
     values = {k.name: k.values for k in space.knobs}
-    assert {k: v for k, v in values.items() if k in ROWS_APART} == ROWS_APART
+    assert {k: v for k, v in values.items() if k in SORTED_ROWS_KNOBS} == SORTED_ROWS_KNOBS
 
 
 @pytest.mark.nightly

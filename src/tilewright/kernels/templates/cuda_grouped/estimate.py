@@ -9,20 +9,20 @@ from typing import Any
 from tilewright.core import Target, Value
 from tilewright.kernels.families.grouped import Grouped
 from tilewright.kernels.templates.cuda_grouped.plan import Members, chosen_for, computing
-from tilewright.kernels.templates.cuda_mma.default import seconds as by_warps
+from tilewright.kernels.templates.cuda_mma.default import seconds as mma_seconds
 from tilewright.kernels.templates.cuda_mma.match import Product
 from tilewright.kernels.templates.cuda_wgmma.default import LAUNCH, default
-from tilewright.kernels.templates.cuda_wgmma.default import seconds as by_groups
+from tilewright.kernels.templates.cuda_wgmma.default import seconds as wgmma_seconds
 from tilewright.search_space import Constraint, SearchSpace
 
 
-def faster_by_warps(groups: Members, warps: Members, g: Grouped, target: Target) -> bool:
+def mma_is_faster(groups: Members, warps: Members, g: Grouped, target: Target) -> bool:
     """Whether ``mma.sync`` (``warps``) has the shorter estimated time than wgmma (``groups``)."""
     one, other = computing(groups, g, target), computing(warps, g, target)
     if one is None or other is None:
         return one is None
     (p, values), (q, others) = (chosen_for(member, g, target) for member, _ in (one, other))
-    return by_warps(q, target, others) < _seconds(p, target, values)
+    return mma_seconds(q, target, others) < _seconds(p, target, values)
 
 
 def gathered_or_copied(p: Product, target: Target, within: SearchSpace) -> dict[str, Value]:
@@ -38,7 +38,7 @@ def gathered_or_copied(p: Product, target: Target, within: SearchSpace) -> dict[
 
 def _seconds(p: Product, target: Target, values: Mapping[str, Any]) -> float:
     copied = 2 * p.batch * p.m * p.k * p.instruction.item / float(target.limit["bandwidth"])
-    return by_groups(p, target, values, ragged=True) + (0.0 if values["gather"] else LAUNCH + copied)
+    return wgmma_seconds(p, target, values, ragged=True) + (0.0 if values["gather"] else LAUNCH + copied)
 
 
 def _given(x: Constraint, known: Mapping[str, Value]) -> Constraint:

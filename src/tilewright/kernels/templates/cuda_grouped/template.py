@@ -10,7 +10,7 @@ from tilewright.kernels.expression.expr import FLOAT8
 from tilewright.kernels.families.grouped import Grouped, grouped
 from tilewright.kernels.primitives.wgmma import COLUMNS, ROWS
 from tilewright.kernels.templates.base import GPUS
-from tilewright.kernels.templates.cuda_grouped.estimate import faster_by_warps, gathered_or_copied
+from tilewright.kernels.templates.cuda_grouped.estimate import gathered_or_copied, mma_is_faster
 from tilewright.kernels.templates.cuda_grouped.match import gathered
 from tilewright.kernels.templates.cuda_grouped.plan import (
     GroupedPlan,
@@ -68,7 +68,7 @@ CUDA_GROUPED = template(
 )  # fmt: skip
 
 # Persistent blocks loop over tiles that have rows. Tiles of a cluster along m would need to be of one group.
-ROWS_APART = {"SWAP": (False,), "persistent": (True,), "tail": (False,), "CLUSTER": ("1x1", "1x2", "1x4")}
+SORTED_ROWS_KNOBS = {"SWAP": (False,), "persistent": (True,), "tail": (False,), "CLUSTER": ("1x1", "1x2", "1x4")}
 
 
 def _more(p: Product) -> tuple[tuple[Choice, ...], tuple[Constraint, ...]]:
@@ -90,9 +90,9 @@ def _more(p: Product) -> tuple[tuple[Choice, ...], tuple[Constraint, ...]]:
 
 
 WARP_GROUPS = Member(
-    CUDA_WGMMA, lambda text, recognise: sorted_rows(product(text, recognise)), gathered, ROWS_APART,
+    CUDA_WGMMA, lambda text, recognise: sorted_rows(product(text, recognise)), gathered, SORTED_ROWS_KNOBS,
     gathered_or_copied, _more,
 )  # fmt: skip
 CUDA_GROUPED_WGMMA = template(
-    "cuda_grouped_wgmma", 4, (WARP_GROUPS,), ("cuda",), partial(faster_by_warps, (WARP_GROUPS,), (WARPS,))
+    "cuda_grouped_wgmma", 4, (WARP_GROUPS,), ("cuda",), partial(mma_is_faster, (WARP_GROUPS,), (WARPS,))
 )
