@@ -79,9 +79,9 @@ def seconds(p: Product, target: Target, v: Mapping[str, Any]) -> float:
     if "gather" in (v["copy_a"], v["copy_b"]):  # through registers: one tile of k ahead, however many stages
         started += LATENCY * steps * busiest / together
     for source, tile, valid, copy in ((p.a, bm, rows[0], v["copy_a"]), (p.b, bn, rows[1], v["copy_b"])):
-        pieces = tile * bk * item * steps * busiest
+        copied = tile * bk * item * steps * busiest
         width = copy_bytes(copy)
-        started += pieces / width / COPIES_PER_CYCLE / clock if width else pieces / item / ELEMENTS_PER_CYCLE / clock
+        started += copied / width / COPIES_PER_CYCLE / clock if width else copied / item / ELEMENTS_PER_CYCLE / clock
         near += valid * bk * item * steps * busiest / (L2_BYTES_PER_CYCLE * clock)
         along = valid if source.contiguous == "row" and copy != "pack" else bk
         far += p.batch * source.rows * p.k * item / min(1.0, along * item / SEGMENT) ** 0.25

@@ -20,7 +20,7 @@ $if one_warp:    const int tid = (int)threadIdx.x, lane = tid;
 $unless one_warp:    const int tid = (int)threadIdx.x, lane = tid % 32, warp = tid / 32;
 $if many_warps:    const int wm = warp / $warps_n, wn = warp % $warps_n;
     const tw::u32 sa = tw::shared_address(smem), sb = sa + $ring_a;
-$if split:    $pieces
+$if split:    $split_range
     $declared
     $acc acc[$mi][$ni][4];
 $if scaled:    $acc part[$mi][$ni][4];  // of a tile of k
@@ -67,7 +67,7 @@ def body(p: MmaTiling, symbol: str, sort: tuple[sorting.Sorting, ...]) -> str:
         "n0": f"tile_n * {p.bn}" if sizes.several(tiles_n) or tiles_m == 1 else "0",
         "one_warp": p.threads == 32, "many_warps": p.warps_m > 1 and p.warps_n > 1, "warps_n": p.warps_n,
         "ring_a": p.ring.at("b"), "split": p.split_k,
-        "pieces": splitk.split_range(p.tiles_k, "first_tile", "end_tile"), "declared": declared,
+        "split_range": splitk.split_range(p.tiles_k, "first_tile", "end_tile"), "declared": declared,
         "acc": p.instruction.acc, "register": p.instruction.register, "mi": p.mi, "ni": p.ni,
         "scaled": p.fold is not None,
         "zeroed": "acc[i][j][e]" if p.fold is None else "acc[i][j][e] = part[i][j][e]",

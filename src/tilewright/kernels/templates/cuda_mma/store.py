@@ -54,7 +54,7 @@ for (int i = 0; i < $mi; i++) {
         }
     }
     tw::sync_warp();
-    $pieces{
+    $packs{
         const int $place;
 $if four:        const tw::pack<$acc, 4> four = tw::load_shared<tw::pack<$acc, 4>>(strip + r * $strip$column$gaps);
 $if four:        const $acc v[4] = {four.v[0], four.v[1], four.v[2], four.v[3]};
@@ -79,16 +79,16 @@ def store(p: MmaTiling) -> list[str]:
         call = _call(p, f"{m}h * 8 + lane / 4", f"{n}j * 8 + lane % 4 * 2")
         return direct(acc, p.mi, p.ni, "[j][2 * h]", "[j][2 * h + 1]", call)
     per_row, gaps = p.wn // v, p.wn > STAGING_RUN
-    pieces = ROWS * per_row
-    e = "e" if pieces > 32 else "lane"
+    packs = ROWS * per_row
+    e = "e" if packs > 32 else "lane"
     columns = f"c = {e} % {per_row} * {v}" if per_row > 1 else ""
-    loop = f"for (int e = lane; e < {pieces}; e += 32) "
+    loop = f"for (int e = lane; e < {packs}; e += 32) "
     return substituted(THROUGH_SHARED, {
         "mi": p.mi, "ni": p.ni, "acc": acc, "v": v, "four": v == 4, "again": p.mi > 1, "strip": p.staging_pitch,
         "warp": f" + warp * {ROWS * p.staging_pitch}" if p.threads > 32 else "",
         "gaps_j": f" + j / {STAGING_RUN // COLUMNS} * {STAGING_GAP}" if gaps else "",
         "gaps": f" + c / {STAGING_RUN} * {STAGING_GAP}" if gaps else "",
-        "pieces": loop if pieces > 32 else f"if (lane < {pieces}) " if pieces < 32 else "",
+        "packs": loop if packs > 32 else f"if (lane < {packs}) " if packs < 32 else "",
         "place": f"r = {e} / {per_row}, {columns}" if columns else f"r = {e}", "column": " + c" if columns else "",
         "call": _call(p, f"{m}r", f"{n}c" if columns else n.removesuffix(" + ")),
     })  # fmt: skip

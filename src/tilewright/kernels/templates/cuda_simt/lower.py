@@ -318,7 +318,7 @@ KERNEL = """\
     $places
     $ta *const sa = ($ta *)(smem + $base_a);
     $tb *const sb = ($tb *)(smem + $base_b);
-$if split:    $pieces
+$if split:    $split_range
 $if sorted:    int row_a[$each_a];
 $if sorted:    TW_UNROLL
 $if sorted:    for (int i = 0; i < $each_a; i++) {
@@ -372,7 +372,7 @@ def _mapping(p: SimtTiling) -> dict[str, object]:
         "second": "if (k + 1 < left) " if ragged else "",
         "at": f"ty, tx, {c.k.size} - t * {p.bk}" if ragged else "ty, tx",
         "base_a": p.memory.at("a"), "base_b": p.memory.at("b"), "split": split,
-        "pieces": splitk.split_range(p.steps, "from", "to"),
+        "split_range": splitk.split_range(p.steps, "from", "to"),
         "from": "from" if split else "0", "end": "to" if split else p.steps, "number": "(t - from)" if split else "t",
         "store": store.call(v="acc[q][i][r]") + ";", "rows": "m" in store.taken,
         "stages": p.stages, "ahead": p.stages - 1, "older": p.stages - 2,

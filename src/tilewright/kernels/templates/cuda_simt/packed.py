@@ -40,13 +40,13 @@ def gather(read: str, tests: str, vector: int) -> str:
     ``read``: text of the address of step ``h``.
     """
     whole = vector >= WORD
-    pieces = vector // WORD if whole else vector
-    kind = pack("int" if whole else "unsigned char", pieces)
+    count = vector // WORD if whole else vector
+    kind = pack("int" if whole else "unsigned char", count)
     value = f"tw::load_global<{kind}>({read})"
-    zero = f"{kind}{{}}" if pieces > 1 else f"({kind})0"
+    zero = f"{kind}{{}}" if count > 1 else f"({kind})0"
     return substitute(GATHER, {
-        "kind": kind, "value": f"{tests} ? {value} : {zero}" if tests else value, "pieces": pieces, "whole": whole,
-        "words": ", ".join(f"(int)p[{h}]{'.v[j]' if pieces > 1 else ''}" for h in range(WORD)),
+        "kind": kind, "value": f"{tests} ? {value} : {zero}" if tests else value, "count": count, "whole": whole,
+        "words": ", ".join(f"(int)p[{h}]{'.v[j]' if count > 1 else ''}" for h in range(WORD)),
     })  # fmt: skip
 
 
@@ -55,7 +55,7 @@ GATHER = """\
         TW_UNROLL
         for (int h = 0; h < 4; h++) p[h] = $value;
         TW_UNROLL
-        for (int j = 0; j < $pieces; j++) {
+        for (int j = 0; j < $count; j++) {
             int w[4] = {$words};
             tw::transpose_bytes(w);
 $if whole:            TW_UNROLL
