@@ -18,4 +18,4 @@ __all__ = [
 ]  # fmt: skip
 
 tune_each = tune_all
-"""Its earlier name."""
+"""Earlier name of :func:`tune_all`."""

@@ -1,4 +1,4 @@
-"""``tilewright.tune``: everything a run needs, put together."""
+"""``tilewright.tune``: connects the settings, the measurement target, the tools and the search of one run."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ def tune(
     of a CPU kernel. ``resume``: the identifier of a run to continue up to ``trials``, or ``last``; the run keeps its
     strategy and seed. ``take_over``: continue a run also if it is stored as running on another host, whose process
     cannot be seen from here. ``prepared``: a folder that ``tilewright prepare`` wrote; its shortlist is tried first,
-    without compiling. ``observer``: an object that is told the run's progress; without one, a bar shows the progress on
-    a terminal and in a notebook. The logger ``tilewright.tuner`` is told in any case. The other keywords are the fields
-    of :class:`~tilewright.tuner.TuneSettings`. Without ``trials`` and ``time_budget`` the run makes at most 200 trials,
-    and fewer if more are expected to gain less than noise. :func:`~tilewright.tuner.tune_all` tunes on several classes
-    of a farm.
+    without compiling. ``observer``: an object that receives the run's progress; by default a bar shows the progress on
+    a terminal and in a notebook. The logger ``tilewright.tuner`` receives the progress in any case. The other keywords
+    are the fields of :class:`~tilewright.tuner.TuneSettings`. Without ``trials`` and ``time_budget`` the run makes at
+    most 200 trials, and fewer if the expected improvement of more trials is below the noise.
+    :func:`~tilewright.tuner.tune_all` tunes on several device classes of a farm.
 
     Ctrl-C ends the search, keeps all trials, and still runs the final. A second Ctrl-C stops at
     once (``KeyboardInterrupt``). Raises ``UsageError``, ``TargetUnavailable``, ``OperatorError`` or
@@ -118,7 +118,7 @@ def tune(
 
 
 def no_range(workload: Workload, instead: str) -> None:
-    """Raise ``UsageError`` for a workload of which a size is a range."""
+    """Raise ``UsageError`` for a workload with a symbolic size (a range)."""
     for extent in workload.ranges.values():
         raise UsageError(f"{extent!r} is a range, but a run needs fixed sizes", f"Use {instead}")
 
@@ -142,7 +142,7 @@ def begin(
     take_over: bool = False,
     file: str | None = None,
 ) -> StoredRun:
-    """A new run, or one that goes on. Raises ``UsageError`` where it cannot.
+    """Store a new run, or resume the stored run ``resume``. Raises ``UsageError`` if the run cannot be resumed.
 
     ``file``: the ``FILE.py:function`` by which the operator was named, for commands that repeat the run.
     """

@@ -1,4 +1,4 @@
-"""``@tilewright.autotune``: an operator that is tuned where it is first called, and served from then on."""
+"""``@tilewright.autotune``: an operator that is tuned at its first call and served from the database afterwards."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Turn:
-    """Tuning of one workload, as something that one process at a time holds."""
+    """Key of the lock under which one process at a time tunes a workload."""
 
     name: str
     cores: tuple[int, ...]
@@ -50,9 +50,9 @@ class Autotuned:
         return self.plan(*arrays, **attributes)(*arrays, out=out)
 
     def plan(self, *arrays: Any, **attributes: Any) -> Callable[..., Any]:
-        """What answers arrays of these shapes and dtypes, tuned now if it was not yet.
+        """Return a callable for arrays of these shapes and dtypes. Tunes the workload first if it has no stored kernel.
 
-        With ``constant`` among the attributes its ``bind`` takes the constant arrays once.
+        With ``constant`` among the attributes, the ``bind`` of the callable takes the constant arrays once.
         """
         key = (tuple(map(_kind, arrays)), tuple(sorted((k, str(v)) for k, v in attributes.items())))
         plan = self._plans.get(key)
@@ -64,7 +64,7 @@ class Autotuned:
         return plan
 
     def workload(self, *arrays: Any, **attributes: Any) -> Workload:
-        """What is computed for arrays of these shapes and dtypes. Raises ``UsageError``."""
+        """Return the workload of a call with arrays of these shapes and dtypes. Raises ``UsageError``."""
         from tilewright.kernels.inference import params_of
 
         shapes, dtype = _described(self.__name__, arrays)
@@ -79,7 +79,7 @@ class Autotuned:
         return self._stored(workload) or self._in_turn(workload)
 
     def _in_turn(self, workload: Workload) -> Callable[..., Any]:
-        """What another process stored meanwhile, or stores while this one waits for it; else tuned now."""
+        """Wait for another process that tunes this workload, then use its stored kernel; otherwise tune now."""
         with DeviceLock(_Turn(workload.label, (int(workload.key[:12], 16),))):
             return self._stored(workload) or self._tune(workload)
 
@@ -117,10 +117,10 @@ def autotune(
     >>> c = tilewright.autotune("matmul")(a, b, trans_b=True)  # doctest: +SKIP
 
     ``operator``: as for :func:`tilewright.tune`. Sizes come from the arrays (NumPy, PyTorch, JAX, CuPy, any with
-    DLPack), attributes from keywords. Kernels are stored in ``db``, where later processes find them. Two processes that
-    call the same workload at once tune it once. ``settings`` are :func:`tilewright.tune`'s, such as ``trials`` and
-    ``time_budget``. Raises ``UsageError`` for settings, shapes and attributes that do not fit, and what ``tune``
-    raises.
+    DLPack), attributes from keywords. Kernels are stored in ``db``, where later processes find them. If two processes
+    call the same workload at the same time, only one of them tunes it. ``settings`` are keywords of
+    :func:`tilewright.tune`, such as ``trials`` and ``time_budget``. Raises ``UsageError`` for settings, shapes and
+    attributes that do not fit, and the exceptions of ``tune``.
     """
     fixed = {"operator", "params", "sizes", "resume", "take_over", "farm", "certs"}
     known = [n for n in inspect.signature(tune).parameters if n not in fixed]
@@ -135,13 +135,13 @@ def autotune(
 
 
 def _kind(a: Any) -> Any:
-    """What tells apart arrays that are answered differently."""
+    """Key of one argument (type, shape, dtype). Calls with equal keys share a plan."""
     shape, dtype = getattr(a, "shape", None), getattr(a, "dtype", None)
     return type(a) if dtype is None else (type(a), tuple(shape or ()), str(dtype))
 
 
 def _described(name: str, arrays: Sequence[Any]) -> tuple[list[tuple[int, ...]], str | None]:
-    """The shapes of a call's arrays, and the dtype of the first; numbers stand for scalars."""
+    """Return the shapes of a call's arrays and the dtype of the first array. A number counts as a scalar."""
     backend = next((b for b in map(backend_name, arrays) if b is not None), None)
     if backend is not None:
         views = [arrays_of(backend).view(a) for a in arrays]

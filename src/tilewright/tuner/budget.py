@@ -1,8 +1,8 @@
-"""A time budget of one or several searches: how long they may go on, and the time that is kept for their finals.
+"""A time budget of one or several searches. It divides the time between trials and finals.
 
-A final is expected to take as long as some trials of its run. Kernels that are built alone for the first ones correct
-that, and so does every final that is held. Before trials or the final of another run than the last one, operands are
-drawn and computed with again, which the tasks' sizes tell.
+A final's duration is estimated in trials of its run. The first runs build one kernel alone to correct the estimate,
+and every final corrects it again. When a run follows another run, its operands are generated and their reference
+computed again. The sizes of the task tell how long that takes.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ REHEARSED = {SHORT: 0.2, BUILT: 0.5}
 DECIDED = 1.5 * SESSIONS * SESSION_SECONDS
 """Seconds that the shortest comparison takes, however fast the kernels: its sessions, and setting them up."""
 REHEARSALS = 8
-"""Runs that show so how long a kind of final takes: the first ones may be unlike the others."""
+"""Number of runs that measure the duration of one kind of final: the first runs may not be representative."""
 FULL = 2.5
 """Duration of a final between eight kernels, in shortest finals."""
 SHARE = 0.2
-"""The most of a budget that is kept for full finals."""
+"""Largest share of a budget that is reserved for full finals."""
 FIRST = 4
-"""Trials of a run before it is known how long one takes."""
+"""Number of a run's trials before the duration of a trial is known."""
 PREPARED = 160e-9
-"""Seconds an element of a task's operands until kernels can run on them: they are drawn, copied and computed with in
-float64 (90 to 260 ns were seen, for 38 to 75 million)."""
+"""Seconds per operand element to prepare a task: drawing the values, copying them and the float64 reference (90 to
+260 ns were measured for 38 to 75 million elements)."""
 TIGHT = 10.0
-"""Seconds a task below which it starts with its default schedule alone."""
+"""Seconds per task. With a smaller budget a task starts with its default schedule alone."""
 
 
 class Budget:
-    """``seconds`` from now on, for ``tasks`` runs. ``now`` tells the time in seconds. Used by one thread.
+    """``seconds`` from now on for ``tasks`` runs. ``now`` returns the time in seconds. One thread uses a budget.
 
     ``stored``: seconds that the database takes to end a run without trials.
     """
@@ -53,13 +53,13 @@ class Budget:
         self._shown: dict[float, dict[str, tuple[float, float]]] = {}
 
     def of(self, run: str, elements: int) -> None:
-        """Tell how many elements the operands of a run's task have."""
+        """Set the number of elements of the operands of a run's task."""
         self._prepared[run] = PREPARED * elements
 
     def took(self, run: str, trials: int, seconds: float) -> None:
-        """Trials of a run, building included, took so long. From its first ones on its final has a share."""
+        """Record that ``trials`` of a run took ``seconds``, builds included. Afterwards the run's final has a share."""
         count, before = self._trials.get(run, (0, 0.0))
-        prepared = min(self._switch(run), 0.9 * seconds)  # guessed: some of it were trials
+        prepared = min(self._switch(run), 0.9 * seconds)  # an estimate: at least a tenth of the time were trials
         self._trials[run], self._last = (count + trials, before + seconds - prepared), run
 
     def short(self, run: str, more: bool = False) -> float:
@@ -69,25 +69,25 @@ class Budget:
         return compared and compared + self._anew(run)
 
     def _compared(self, run: str, kind: float) -> float:
-        """Of a final of that kind, without preparing operands."""
+        """Expected duration in seconds of a final of this kind, without the preparation of operands."""
         return max(self._paced(kind) * kind * self._trial(run), DECIDED if kind == SHORT else 0.0)
 
     def _trial(self, run: str) -> float:
-        """Seconds of a trial of a run; before its first one, those of other runs in the mean."""
+        """Seconds of a trial of a run; before its first trial, the mean over the other runs."""
         count, seconds = self._trials.get(run, (0, 0.0))
         return seconds / count if count else self._mean
 
     def _switch(self, run: str) -> float:
-        """Seconds until a run's operands are there for trials."""
+        """Seconds to prepare a run's operands for trials; 0 if the run made the last trials."""
         return self._prepared.get(run, 0.0) if run != self._last else 0.0
 
     def _anew(self, run: str) -> float:
-        """Seconds until a run's operands are there for its final, before which other runs have theirs."""
+        """Seconds to prepare a run's operands for its final; 0 if the budget has only one run."""
         return self._prepared.get(run, 0.0) if len(self._prepared) > 1 else 0.0
 
     @property
     def _mean(self) -> float:
-        """Seconds of a trial, of the runs that have some."""
+        """Mean seconds of a trial over the runs that have trials."""
         known = [seconds / n for n, seconds in self._trials.values() if n]
         return sum(known) / len(known) if known else 0.0
 
@@ -96,12 +96,12 @@ class Budget:
         return BUILT if count == 1 else SHORT
 
     def _paced(self, kind: float) -> float:
-        """Ratio of actual to expected duration of one kind of final; the other kind's ratio before it is known."""
+        """Ratio of actual to expected duration of one kind of final; the other kind's ratio before a measurement."""
         return self._pace.get(kind, max(self._pace.values(), default=1.0))
 
     @property
     def _end(self) -> float:
-        """When finals are to be over."""
+        """Time at which all finals must be over."""
         return self._last_moment - self.stored * (self.tasks - len(self._trials))
 
     @property
@@ -115,7 +115,7 @@ class Budget:
         return self.left >= self._switch(run) + self.short(run, more=True) - self.short(run)
 
     def room(self, run: str) -> bool:
-        """Whether one more run can begin, and have the shortest final as those begun."""
+        """Whether one more run can begin and still leave time for its shortest final and those of the other runs."""
         first = self._mean * self.first
         return not first or self._end - self.now() >= self._shorts + self._switch(run) + first + self.short(run)
 
@@ -130,12 +130,12 @@ class Budget:
         return max(0.0, self._end - self.now()) * (shorts.get(run, 0.0) / whole if whole else 1.0)
 
     def rehearsed(self, run: str) -> bool:
-        """Whether the duration of the run's kind of final is known, or the run showed what it can."""
+        """Whether the duration of the run's kind of final is known, or the run has already measured it."""
         shown = self._shown.get(self._kind(run), {})
         return run in shown or len(shown) >= REHEARSALS
 
     def rehearsal(self, run: str, seconds: float) -> None:
-        """Building a run's kernel alone and checking it took ``seconds``: the shortest final's duration follows."""
+        """Record that building a run's kernel alone and checking it took ``seconds``; the final's duration follows."""
         kind = self._kind(run)
         shown = self._shown.setdefault(kind, {})
         shown[run] = seconds / REHEARSED[kind], kind * self._trial(run)
@@ -144,10 +144,10 @@ class Budget:
             self._pace[kind] = took / expected
 
     def held(self, run: str, seconds: float, finalists: int) -> None:
-        """The final of a run took so long."""
+        """Record that the final of a run took ``seconds``."""
         kind = self._kind(run)
         expected = self._compared(run, kind)
         if finalists == 1 and self._anew(run) < 0.5 * seconds and expected:
-            # Half way, as one final says little of the next.
+            # The square root corrects half of the error: one final says little about the next.
             self._pace[kind] = self._paced(kind) * ((seconds - self._anew(run)) / expected) ** 0.5
         self._over.add(run)

@@ -1,4 +1,4 @@
-"""Where the time of a run goes."""
+"""Wall time of a run by activity."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 class Clock:
-    """Wall seconds spent by one thread, by activity (``spent``) and in all (``elapsed``, while it runs)."""
+    """Wall seconds of one thread: by activity (``spent``) and in total while the clock runs (``elapsed``)."""
 
     def __init__(self, spent: dict[str, float] | None = None) -> None:
         self.spent = {} if spent is None else spent

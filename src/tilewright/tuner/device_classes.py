@@ -1,4 +1,4 @@
-"""One operator on several device classes of a farm at once, each with a run, a history and a winner of its own."""
+"""Tunes one operator on several device classes of a farm at once. Each class has its own run, history and winner."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def tune_all(
 ) -> dict[str, TuneResult | TilewrightError]:
     """Tune on every device class that ``device`` names (``all``, or names with commas between), all at once.
 
-    Returns, by class, the result or what kept it from one: a failure on one class leaves the others alone.
-    ``observer`` gives the watcher of a class; ``settings`` are :func:`tune`'s. Ctrl-C ends all of them as it ends one.
-    Raises ``UsageError`` before anything is measured.
+    Returns the result or the error of each class by its name. A failure on one class leaves the other classes alone.
+    ``observer`` returns the observer for a class; ``settings`` are keywords of :func:`tune`. Ctrl-C ends the runs of
+    all classes. Raises ``UsageError`` before anything is measured.
     """
     from tilewright.tuner.farm_place import farm_places
 
@@ -46,7 +46,7 @@ def tune_all(
                 operator, farm=farm, device=name, target=target, threads=threads, observer=observer(name), stop=stop,
                 **settings,
             )  # fmt: skip
-        except Exception as e:  # of this class alone: the others go on
+        except Exception as e:  # of this class alone: the other classes continue
             return of_any(e)
 
     with ThreadPoolExecutor(len(names), "tune") as pool:

@@ -1,11 +1,12 @@
-"""Which of a few kernels is the fastest, and whether it replaces a default schedule or a stored kernel.
+"""Paired comparisons that find the fastest of a few kernels, and decide whether it replaces a stored kernel.
 
-The fastest is found by successive rejection. Every round pairs all that are left with the fastest so far, for more
-samples than the round before, and rejects the slower half: most of the time goes to those between which it is hard to
-tell. Audibert, Bubeck, Munos, "Best Arm Identification in Multi-Armed Bandits", COLT 2010.
+Successive rejection finds the fastest kernel. Every round compares all remaining kernels with the fastest so far, with
+more samples than the round before, and rejects the slower half. So most of the time goes to kernels that are hard to
+tell apart. Audibert, Bubeck, Munos, "Best Arm Identification in Multi-Armed Bandits", COLT 2010.
 
-One rule for every kernel that is stored as the best: it stays until the whole interval of a paired comparison says that
-another one is faster, by more than the incumbent differs from a second copy of itself. Undecided means that it stays.
+One rule holds for every kernel that is stored as the best. The incumbent (the stored kernel or the default schedule)
+stays until the whole interval of a paired comparison says that another kernel is faster. The difference must exceed the
+difference between the incumbent and a second copy of itself. An undecided comparison leaves the incumbent.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from tilewright.measure.timing import SESSIONS, PairedComparison
 T = TypeVar("T")
 
 ROUNDS = (1, 2, 5)
-"""Sessions of each round of a race."""
+"""Number of sessions in each round of a race."""
 MOST = 32
-"""Sessions after which two kernels are taken for equally fast."""
+"""Number of sessions after which two kernels count as equally fast."""
 
 
 def race(field: Sequence[T], ratio: Callable[[T, T, int], float]) -> Iterator[list[T]]:
-    """After each round, all of the ``field``, the fastest first and then in the order in which they stay behind.
+    """Yield the whole ``field`` after each round: the remaining kernels, fastest first, then the rejected ones.
 
-    ``ratio``: time of the first over the time of the second, by so many sessions. The field's own order is what is
-    believed so far.
+    ``ratio``: time of the first kernel over the time of the second, measured in the given number of sessions. The
+    initial order of the field is the best estimate so far.
     """
     left, behind = list(field), list[T]()
     for sessions in ROUNDS:
@@ -44,9 +45,9 @@ def race(field: Sequence[T], ratio: Callable[[T, T, int], float]) -> Iterator[li
 
 
 def decide(compare: Callable[[int], PairedComparison], until: float = math.inf) -> PairedComparison:
-    """Compare for as many more sessions as an interval needs, until they decide, or there is no time for more.
+    """Compare until the interval decides or the time is over; each repetition runs ``SESSIONS`` more sessions.
 
-    ``until``: by ``time.monotonic``. The first sessions are always made: without an interval no kernel could win.
+    ``until``: by ``time.monotonic``. The first sessions always run: without an interval no kernel could win.
     """
     began = time.monotonic()
     found = compare(SESSIONS)
@@ -59,10 +60,10 @@ def decide(compare: Callable[[int], PairedComparison], until: float = math.inf) 
 
 
 def best_of(challenger: T | None, incumbents: Sequence[T], wins: Callable[[T, T], bool]) -> T | None:
-    """Which one is stored. A challenger must beat every incumbent.
+    """Return the kernel to store. A challenger must beat every incumbent.
 
-    Where it does not, a later incumbent (the default schedule) takes the place of an earlier one (a stored kernel) by
-    the same rule. ``wins``: whether the first of two is measured to be faster.
+    If the challenger does not, a later incumbent (the default schedule) replaces an earlier one (a stored kernel) by
+    the same rule. ``wins``: whether the first of two kernels is measured to be faster.
     """
     if challenger is not None and all(wins(challenger, one) for one in incumbents):
         return challenger

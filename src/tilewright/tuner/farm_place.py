@@ -1,4 +1,4 @@
-"""Where a run measures when it measures on a farm: the runners of one device class."""
+"""The measurement target of a run on a farm: the runners of one device class."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tilewright.farm.health import what_helps
 from tilewright.farm.remote import FarmRunner, FarmToolchain
 from tilewright.measure.measuring import OnWait
 
-LANES = 32  # units in the builders' hands at once, at most
+LANES = 32  # largest number of translation units that the builders compile at once
 
 
 @dataclass(frozen=True)
 class FarmPlace:
-    """One device class of a farm, and the target for which kernels are made there.
+    """One device class of a farm, and the target for which its kernels are compiled.
 
-    The same interface as :class:`~tilewright.measure.places.Place`. ``runners``: how many there are now.
+    The interface is that of :class:`~tilewright.measure.places.Place`. ``runners``: current number of runners.
     """
 
     farm: Farm
@@ -40,17 +40,17 @@ class FarmPlace:
         return is_emulated(self.device.model)
 
     def lock(self, on_wait: OnWait) -> AbstractContextManager[object]:
-        """Nothing: each runner takes its device for as long as a job lasts."""
+        """A context without a lock: each runner locks its device for the duration of a job."""
         return nullcontext()
 
     def warnings(self) -> list[str]:
-        """Reasons to distrust times taken there."""
+        """Reasons to distrust times measured on this device class."""
         if not self.emulated:
             return []
         return ["the emulator's times say nothing about a GPU, and what wins there is never served"]
 
     def builder(self) -> Builder:
-        """Builds on the farm's builders, or here where it has none for the target."""
+        """A builder on the farm's builders; on this machine if the farm has no builder for the target."""
         toolchain = self._toolchain
         return Builder(
             self.target, workers=max(1, min(LANES, toolchain.lanes)), toolchain=toolchain, emulated=self.emulated,
@@ -58,25 +58,25 @@ class FarmPlace:
         )  # fmt: skip
 
     def runner(self) -> FarmRunner:
-        """The class' runners."""
+        """A runner that sends jobs to the runners of the class."""
         watch = Watch(None) if self.emulated else None
         return FarmRunner(self.farm, self.device.name, self._toolchain.restore, watch)
 
     @cached_property
     def _toolchain(self) -> FarmToolchain:
-        # One for builder and runner: what the farm has lost, the one restores that made it.
+        # Builder and runner share it: only the toolchain that made an artifact can restore it when the farm lost it.
         return FarmToolchain(self.farm, self.target, self.cache, self.emulated)
 
     def peaks(self, task: Task) -> Peaks:
-        """What one of the devices reaches at most, if it can tell."""
+        """Peak rates of one of the class's devices, where the device reports them."""
         with self.runner() as runner:
             return runner.peaks(task)
 
 
 def farm_places(farm: Farm, device: str = "auto", target: str = "auto", threads: int = 1) -> list[FarmPlace]:
-    """The device classes that ``device`` names: ``auto`` (the only one), ``all``, or names with commas between.
+    """Return the device classes that ``device`` names: ``auto`` (the only class), ``all``, or names with commas.
 
-    Raises ``UsageError`` for a class that no runner offers, and where ``auto`` leaves a choice.
+    Raises ``UsageError`` for a class without a runner, and for ``auto`` if the farm has several classes.
     """
     there = farm.devices()
     if not there:
@@ -105,7 +105,7 @@ def _place(farm: Farm, name: str, devices: Sequence[RunnerDevice], target: str, 
 
 
 def _target(device: RunnerDevice, target: str, threads: int) -> Target:
-    """The device's own target, or another of its kind, for so many threads."""
+    """The device's own target, or another target of its kind, with ``threads`` threads."""
     own = device.target
     threaded = backend_for(own).in_process
     if threaded and threads > device.cores:

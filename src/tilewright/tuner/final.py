@@ -1,8 +1,8 @@
-"""The final of a run: the fastest kernels race, and the first of them are built alone, checked again, and stored.
+"""The final of a run: the fastest kernels race, and the leaders are built alone, checked again and stored.
 
-Times of different moments are never compared: a kernel beats another only in a paired comparison on the
-device. The default schedule and the stored kernel of an earlier run take part in every final: the first of the race
-replaces them only where it beats both (:mod:`~tilewright.tuner.duel`).
+The final never compares times of different moments: a kernel beats another only in a paired comparison on the device.
+The default schedule and the stored kernel of an earlier run take part in every final. The winner of the race replaces
+them only if it beats both (:mod:`~tilewright.tuner.duel`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from tilewright.tuner.user_kernel import template_version
 
 @dataclass(frozen=True)
 class Finalist:
-    """A kernel in the final: built and verified, with the trial or stored kernel it stems from."""
+    """A built and verified kernel in the final, with its trial or the stored kernel."""
 
     candidate: Candidate
     artifact: Artifact
@@ -53,32 +53,31 @@ class Finalist:
 
 
 Entry = tuple[Schedule, TrialRecord | None]
-"""A schedule that takes part, with the trial in which it was timed, if it was."""
+"""A schedule that takes part in the final, and the trial that timed it (``None``: no trial)."""
 
 CLEARLY = 1.5
-"""Trials whose times are this far apart in one run need no comparison: both were paired with the run's incumbents."""
+"""Ratio of trial times above which no comparison is needed: both trials were paired with the run's incumbents."""
 
 FAR = 1.1
-"""Trials whose times are this far apart are not compared again in the libraries that were built for trials."""
+"""Ratio of trial times above which the libraries that were built for trials are not compared again."""
 
 SLOWEST = 0.1
-"""Seconds of a call from which on what is clearly slower is not compared: it would take long."""
+"""Seconds of a call. Above this time a clearly slower kernel is not compared: the comparison would take long."""
 CHALLENGER = "challenger"
-"""The name of the fastest of the race."""
+"""Name of the winner of the race."""
 RACE = 0.5
-"""Share of a final's seconds after which the race ends, by what the trials say: the rest is for the decision."""
+"""Share of a final's seconds after which trial times decide the race: the rest is for the decision."""
 
 
 @dataclass(frozen=True)
 class FinalResult:
-    """The ranking, best first; ``kept`` when the stored champion stays at its head, ``default`` when that is the
-    default schedule.
+    """The ranking, best first. ``kept``: an earlier run's kernel won. ``default``: the default schedule won.
 
-    ``drift``: how many times as long the ranked kernels of this run take now as in their trials; ``None``: not known.
-    ``spread``: of the winner's samples, as a measurement has it. ``paired``: ratios, timed in turns: of the time of the
-    ``default`` schedule over the winner's, where that is another one; of the time of the ``challenger``, the fastest
-    other schedule of this run, over the default's, where that won; of the ``earlier`` run's kernel over the best of
-    this run.
+    ``drift``: final times over trial times of this run's ranked kernels, the median; ``None``: not known.
+    ``spread``: of the winner's samples, as in a measurement. ``paired``: ratios of times measured alternately, by name.
+    ``default``: the default schedule's time over the winner's, if another schedule won. ``challenger``: the time of the
+    fastest other schedule of this run over the default's, if the default won. ``earlier``: the earlier run's kernel
+    over the best of this run.
     """
 
     ranked: tuple[StoredKernel, ...]
@@ -90,7 +89,7 @@ class FinalResult:
 
 
 def contenders(history: Sequence[TrialRecord], count: int) -> list[TrialRecord]:
-    """The fastest trials, at most two per structure, so that the final is between different kernels."""
+    """The fastest trials, at most two per structure, so that different kernels meet in the final."""
     out: list[TrialRecord] = []
     per: dict[str, int] = {}
     for r in sorted((r for r in history if r.seconds is not None), key=lambda r: r.seconds or 0.0):
@@ -104,7 +103,7 @@ def contenders(history: Sequence[TrialRecord], count: int) -> list[TrialRecord]:
 
 
 def _drift(top: Sequence[Finalist], outcomes: Sequence[Outcome]) -> float | None:
-    """The median of final times over trials' times."""
+    """Median ratio of final times to trial times."""
     ratios = [
         o.seconds / f.record.seconds
         for f, o in zip(top, outcomes, strict=True)
@@ -114,7 +113,7 @@ def _drift(top: Sequence[Finalist], outcomes: Sequence[Outcome]) -> float | None
 
 
 def _failed(record: TrialRecord | None) -> bool:
-    """Whether a trial failed for a reason that lies in its kernel."""
+    """Whether a trial failed because of its kernel, not because the device was lost."""
     outcome = record and record.outcome
     return isinstance(outcome, Failure) and outcome.kind is not FailureKind.DEVICE_LOST
 
@@ -122,7 +121,7 @@ def _failed(record: TrialRecord | None) -> bool:
 def _paired(
     duels: Mapping[tuple[str, str], PairedComparison], best: str, default: str | None
 ) -> dict[str, PairedComparison]:
-    """What :class:`FinalResult` tells of the comparisons, by the names of the winner and of the default schedule."""
+    """The ``paired`` of :class:`FinalResult`, from the names of the winner (``best``) and of the default schedule."""
     found: dict[str, PairedComparison] = {}
     for (one, other), comparison in duels.items():
         if other == "earlier":
@@ -135,14 +134,14 @@ def _paired(
 
 
 def _by_trials(one: Finalist, other: Finalist) -> float:
-    """The ratio of the times of two trials of this run; 1 where one of them has none."""
+    """Ratio of the times of two trials of this run; 1 if either kernel has no trial time."""
     a, b = one.record and one.record.seconds, other.record and other.record.seconds
     return a / b if a and b else 1.0
 
 
 @dataclass(frozen=True)
 class Final:
-    """Holds what the final needs; :meth:`play` plays it and stores the ranking."""
+    """One final: the task and the tools. :meth:`play` runs the final and stores the ranking."""
 
     task: Task
     default: Schedule
@@ -157,11 +156,11 @@ class Final:
         self, history: Sequence[TrialRecord], count: int = 5, peak_flops: float | None = None,
         untried: Sequence[Schedule] = (), seconds: float | None = None,
     ) -> FinalResult:  # fmt: skip
-        """The final among ``count`` trials, the ``untried``, the default schedule and the stored champion; stores ranks
+        """Run the final among ``count`` trials, ``untried``, the default schedule and the stored kernel. Stores ranks
         1 to 3.
 
-        ``peak_flops``: what the device's cores reach at most, for the share of it (FLOP/s). ``seconds``: how long
-        kernels are compared; what is undecided then stays undecided.
+        ``peak_flops``: peak rate of the device in FLOP/s, for the stored share of the peak. ``seconds``: time limit of
+        the comparisons. Undecided comparisons then stay undecided.
         """
         began, length = time.monotonic(), math.inf if seconds is None else seconds
         stored = self._champion()
@@ -179,7 +178,7 @@ class Final:
         alone: dict[str, Future[list[Built]]] = {}
 
         def build(schedule: Schedule) -> Future[list[Built]]:
-            """As it is stored for good, in a library of its own."""
+            """Build the schedule in a library of its own, as it is stored."""
             if schedule.key not in alone:
                 alone[schedule.key] = self.builder.submit([Candidate(self.task, schedule)], alone=True)
             return alone[schedule.key]
@@ -209,8 +208,8 @@ class Final:
             clear = ratio > CLEARLY
             if clear and b.record is not None and (b.record.seconds or 0.0) > SLOWEST:
                 return True
-            # Where the compiler put code tells kernels apart too: who wins must win again as it was built for trials,
-            # unless it did so there by far.
+            # Where the linker places code changes times too: a winner must win again in the library of its trial,
+            # unless its trial was far faster.
             builds = [(a, b)]
             if ratio <= FAR:
                 builds.append((self._twin(a), self._twin(b)))
@@ -232,9 +231,9 @@ class Final:
         return replace(result, default=best == default, paired=_paired(duels, best, default))
 
     def _ranked(self, best: Finalist, others: Sequence[Finalist], peak_flops: float | None) -> FinalResult:
-        """Time all of them, and store the fastest others behind the best."""
+        """Time all kernels in one batch, and store the best with the fastest of ``others`` behind it."""
         finalists = [best, *others]
-        # One batch gives all of them times on one scale, the winner's of now: the trials' scale is that of long ago.
+        # One batch gives all kernels times on one scale: trial times are of another moment.
         outcomes = self.runner.run(self.task, [f.item for f in finalists])
         timed = [(f, o) for f, o in zip(finalists, outcomes, strict=True) if isinstance(o, Measurement)]
         timed = sorted(timed, key=lambda found: (found[0] is not best, found[1].seconds))[:RANKS]
@@ -247,14 +246,14 @@ class Final:
         return FinalResult(tuple(kernels), best.stored is not None, drift=_drift(finalists, outcomes), spread=spread)
 
     def _champion(self) -> StoredKernel | None:
-        """The stored kernel of an earlier run, if its template still is what it was."""
+        """The stored kernel of an earlier run; ``None`` if its template has another version today."""
         stored = self.database.best(self.task, self.device_model)
         if stored is None or template_version(self.database, stored) != stored.template_version:
             return None
         return stored
 
     def _race(self, entering: Sequence[Entry], until: float) -> Iterator[list[Entry]]:
-        """The run's own, as they were built for their trials: after each round all of them, the fastest first."""
+        """Race this run's kernels, as built for their trials. Yields all after each round, fastest first."""
         built = self.builder.submit([Candidate(self.task, s) for s, _ in entering])
         field = [
             found for n, (schedule, record) in enumerate(entering)
@@ -284,7 +283,7 @@ class Final:
         return Finalist(candidate, built, record, stored)
 
     def _twin(self, f: Finalist) -> Finalist:
-        """The kernel in another library; as it is where that cannot be had."""
+        """The kernel built in another library; unchanged if that build fails."""
         built = self.builder.build([f.candidate])[0]
         return replace(f, artifact=built) if isinstance(built, Artifact) else f
 
@@ -292,7 +291,7 @@ class Final:
         return self.runner.compare(self.task, one.item, other.item, sessions)
 
     def _stored(self, f: Finalist, seconds: float, peak_flops: float | None) -> StoredKernel:
-        flops = self.task.workload.flops  # none of what only moves elements
+        flops = self.task.workload.flops  # 0 for an operator that only moves elements
         share = flops / seconds / peak_flops if peak_flops and flops else None
         old = f.stored
         return StoredKernel(

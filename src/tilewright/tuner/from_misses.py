@@ -1,4 +1,4 @@
-"""What programs asked for and did not have, as tasks to tune: those first that took them most."""
+"""Turns the misses of programs into tasks to tune, most work first."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tilewright.plugins import installed
 from tilewright.tuner.many import TuneTask
 
 MOST = 32
-"""Tasks of one tuning."""
+"""Largest number of tasks in one tuning."""
 
 
 @dataclass(frozen=True)
 class Missed:
-    """A miss, and what can be done about it. ``workload``: what it stands for, ``None`` where ``problem`` says why not.
+    """A miss and its tuning state. ``workload``: of the miss; ``None`` if ``problem`` says why it cannot be made.
 
-    ``tuned``: whether it has a kernel by now.
+    ``tuned``: whether the workload has a kernel by now.
     """
 
     miss: Miss
@@ -30,17 +30,17 @@ class Missed:
 
     @property
     def command(self) -> str:
-        """What to type to tune it."""
+        """The command that tunes the workload."""
         return " ".join(["tilewright tune", self.miss.op, *(f"{k}={_shown(v)}" for k, v in self.miss.params)])
 
     @property
     def load(self) -> float:
-        """Operations that all its calls took: an estimate of the time that they took."""
+        """Operations of all calls of the miss, as an estimate of their time."""
         return self.miss.count * self.workload.flops if self.workload is not None else 0.0
 
 
 def missed(database: Database, target: Target | None = None, device: Device | None = None) -> list[Missed]:
-    """Every miss of the database, of ``target`` if given, the largest load first."""
+    """Return every miss of the database (of ``target`` if given), the largest load first."""
     found = [
         _judged(database, m, target, device) for m in database.misses() if target is None or m.target_key == target.key
     ]
@@ -48,7 +48,7 @@ def missed(database: Database, target: Target | None = None, device: Device | No
 
 
 def tasks_of(misses: Sequence[Missed]) -> list[TuneTask]:
-    """Those that can be tuned and were not yet, with their calls as weights."""
+    """Return tasks for the misses that can be tuned and are not, with their calls as weights."""
     open_ones = [m for m in misses if m.workload is not None and not m.tuned]
     return [TuneTask(m.miss.op, dict(m.miss.params), float(m.miss.count)) for m in open_ones[:MOST]]
 

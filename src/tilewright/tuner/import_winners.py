@@ -1,8 +1,8 @@
-"""Winners that came from another database are built here, checked, and compete for their place.
+"""Builds and checks winners imported from another database. They then compete with the stored kernels.
 
-Nothing of them was compiled or checked on this machine, and whoever wrote the export may have written
-anything. So a winner is built from its template and schedule, and only of a program that a built-in operator
-makes from the stored parameters; what someone else wrote, a program or a kernel's source, needs ``trust``.
+No part of an imported winner was compiled or checked on this machine, and the export may contain anything. So a winner
+is built from its template and schedule, and only for a program that a built-in operator makes from the stored
+parameters. A program or kernel source of another author needs ``trust``.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ from tilewright.tuner.user_kernel import own_template
 from tilewright.tuner.verify import place_here
 
 NEEDS_TRUST = "needs --trust"
-"""How the reason begins why a winner waits on."""
+"""Start of the reason why a winner waits."""
 
 
 class Untrusted(Exception):
-    """Someone else's program or source, which runs only when its author is trusted."""
+    """A program or source of another author, which runs only if that author is trusted."""
 
 
 @dataclass(frozen=True)
 class ImportedWinner:
-    """What came of a winner.
+    """Outcome of one imported winner.
 
     ``state``: ``served`` (the best of its task now), ``ranked`` (second or third), ``beaten``, ``failed``
     or ``waiting`` (not tried: ``problem`` says why). ``seconds``: time of one call here.
@@ -73,9 +73,9 @@ def import_winners(
 ) -> Iterator[ImportedWinner]:
     """Build, check and rank the winners that wait for this machine's device models.
 
-    ``device`` as for ``verify``. ``again``: also those that failed before. ``trust``: also programs and
-    kernels' sources that no built-in operator or template makes. ``on_start`` hears how many there are,
-    ``on_wait`` who holds the device.
+    ``device`` as for ``verify``. ``again``: also winners that failed before. ``trust``: also programs and kernel
+    sources that no built-in operator or template makes. ``on_start`` receives the number of winners, ``on_wait`` the
+    holder of the device.
     """
     waiting = winners(database, op, ("pending", "failed") if again else ("pending",))
     places: dict[str, Place | None] = {}
@@ -94,9 +94,9 @@ def import_winners(
 
 
 def checked_workload(workload: Workload, trust: bool = False) -> Workload:
-    """The workload as a built-in operator makes it from the stored parameters, so that its program is ours.
+    """Return the workload as a built-in operator makes it from the stored parameters.
 
-    Another's program is taken with ``trust``, if its tensors are the stored ones. Raises ``Untrusted`` and
+    With ``trust``, another program is accepted if its tensors are the stored ones. Raises ``Untrusted`` and
     ``UsageError``.
     """
     if workload.op in OPERATORS:
@@ -129,7 +129,7 @@ def _place(target: Target, device: str) -> Place | None:
 def _run(
     database: Database, of_run: list[Winner], place: Place, builder: Builder, runner: LocalRunner, trust: bool
 ) -> Iterator[ImportedWinner]:
-    """The winners of one run: those that are right here play a final with the stored champion."""
+    """Check the winners of one run. The correct ones play a final with the stored kernel."""
     entering: list[tuple[Winner, Schedule]] = []
     task = of_run[0].task
     for w in of_run:
@@ -163,9 +163,9 @@ def _run(
 
 
 def _template_version(database: Database, winner: Winner, trust: bool) -> int:
-    """The present version of a winner's template. Raises ``Untrusted`` and ``UsageError``.
+    """Current version of a winner's template. Raises ``Untrusted`` and ``UsageError``.
 
-    A user's own kernel came with the settings of its run, source and all.
+    A user's own kernel is stored with the settings of its run, with its source.
     """
     name = winner.schedule.template
     if name in templates.TEMPLATES:
@@ -180,7 +180,7 @@ def _template_version(database: Database, winner: Winner, trust: bool) -> int:
 
 
 def _default(task: Task, schedule: Schedule) -> Schedule:
-    """The default schedule of the template that leads a run of the task: of a user's own kernel its own."""
+    """Default schedule of the task's first template; of a user's own template, its own default schedule."""
     own = schedule.template not in templates.TEMPLATES
     leading = templates.get_template(schedule.template) if own else templates.templates_for(task)[0]
     return leading.default(task)
@@ -195,6 +195,6 @@ def _check(candidate: Candidate, builder: Builder, runner: LocalRunner) -> None:
 
 
 def _record(winner: Winner, schedule: Schedule) -> TrialRecord:
-    """A winner as the final takes its entrants; within a run, times compare."""
+    """The winner as a trial record for the final; times of one run are comparable."""
     number = -1 if winner.trial_number is None else winner.trial_number
     return TrialRecord(number, Proposal(schedule), Measurement(winner.seconds, 0.0, 1))

@@ -1,8 +1,8 @@
-"""Several tasks under one budget: each slice of trials goes where it is expected to save most.
+"""Tunes several tasks under one budget: each slice of trials goes to the task that is expected to save most.
 
-A task's worth is its weight (calls) times the time that further trials are expected to save of a call, by the second
-that they take (:mod:`tilewright.tuner.gain`); every task gets its first trials before any gets more. Of tasks that
-stand for each other only the fastest is called, so the others save nothing before they overtake it.
+A task's worth is its weight (calls) times the expected improvement of a call's time, per second of trials
+(:mod:`tilewright.tuner.gain`). Every task gets its first trials before any task gets more. Of alternative tasks (one
+``choice``) only the fastest is called, so the slower ones save nothing before they overtake it.
 """
 
 from __future__ import annotations
@@ -33,31 +33,31 @@ if TYPE_CHECKING:
 _log = logging.getLogger("tilewright.tuner")
 
 SLICE = 8
-"""Trials after which it is decided anew which task goes on."""
+"""Number of trials after which the next task is chosen again."""
 FIRST = 16
-"""Trials of every task before any gets more, but under a time budget: fewer tell nothing of what more would gain."""
+"""Trials of every task before any task gets more, without a time budget. Fewer do not predict the improvement."""
 TRIALS = 64
-"""Trials a task, where neither trials nor seconds are given."""
+"""Trials per task if neither trials nor seconds are given."""
 MOST = 1000
-"""Trials of one task where only seconds are given."""
+"""Largest number of trials of one task if only seconds are given."""
 BEHIND = 1.1
-"""Times apart from which on another task of the same choice is as good as chosen."""
+"""Ratio of times above which the slower of two alternative tasks has practically lost."""
 LIKELY = 0.02
-"""Expected gain of a slice where too few trials succeeded to tell."""
+"""Expected relative improvement of a slice if too few trials succeeded for an estimate."""
 EARLY = 0.1
-"""The same after one trial; it falls with their number until :data:`FIRST`. Also what a task without trials is expected
-to gain on one that stands for it."""
+"""Expected relative improvement of a slice after one trial; divided by the number of trials until :data:`FIRST`. Also
+the expected improvement of a task without trials on an alternative task."""
 UNTRIED = 0.3
-"""Expected gain of the first trial of another template."""
+"""Expected relative improvement of the first trial of another template."""
 
 
 @dataclass(frozen=True)
 class TuneTask:
-    """One of several tasks. ``weight``: how often it is called, beside the others.
+    """One of several tasks. ``weight``: how often the program calls it, relative to the other tasks.
 
-    Tasks of one ``choice`` stand for each other: only the fastest of them is called.
-    ``operator`` and ``params`` are :func:`tilewright.tune`'s. Of a task with a range of sizes, ``portfolio`` says how
-    many kernels share it at most (:func:`tilewright.tuner.ranges.tune_tasks`).
+    Tasks of one ``choice`` are alternatives: only the fastest of them is called. ``operator`` and ``params`` are
+    those of :func:`tilewright.tune`. ``portfolio``: largest number of kernels for a task with a range of sizes
+    (:func:`tilewright.tuner.ranges.tune_tasks`).
     """
 
     operator: str | Operator | Callable[..., Any]
@@ -81,7 +81,7 @@ class TuneTask:
 
 @dataclass(frozen=True)
 class TunedTask:
-    """A task and what its run found. ``problem``: the error that ended it; ``result``: ``None`` if it left nothing."""
+    """A task and the result of its run. ``problem``: the error that ended the run; ``result``: ``None`` if it failed."""
 
     task: TuneTask
     result: TuneResult | None
@@ -94,12 +94,12 @@ class TunedTask:
 
     @property
     def unreached(self) -> bool:
-        """Whether the time of all tasks was over before its first trial."""
+        """Whether the time budget was used up before the task's first trial."""
         return self.result is not None and not self.result.trials and self.result.ended == "time"
 
     @property
     def succeeded(self) -> bool:
-        """Whether no error ended it, and a trial was right."""
+        """Whether no error ended the run and a trial succeeded."""
         found = self.result
         return self.problem is None and found is not None and found.best is not None and not found.all_failed
 
@@ -129,12 +129,12 @@ def tune_many(
 ) -> list[TunedTask]:
     """Search for the fastest kernels of several tasks on one device. Results are in their order, stored as by ``tune``.
 
-    ``keywords``: fields of ``settings`` that are given by themselves. ``time_budget``: seconds, and ``trials``, of all
-    tasks together (to whole batches); by default 64 trials a task, fewer where it has converged. The seconds are for
-    finals too; tasks that they do not reach have no trial, and ``resume`` goes on with them. ``resume``: go on with the
-    newest unfinished run of each task, where there is one. ``observer`` gives the watcher of the task at a place of
-    ``tasks``. Ctrl-C ends all searches, and every task still gets a short final. An error in one task ends that one
-    alone: it is its ``problem``, and its watcher is warned.
+    ``keywords``: fields of ``settings``, passed one by one. ``time_budget`` (seconds) and ``trials`` hold for all tasks
+    together, in whole batches; the default is 64 trials per task, fewer if a task has converged. The seconds include
+    finals; a task that they do not reach has no trial, and ``resume`` continues it. ``resume``: continue the newest
+    unfinished run of each task that has one. ``observer`` returns the observer for the task at an index of ``tasks``.
+    Ctrl-C ends all searches, and every task still gets a short final. An error ends only its own task: the result has
+    it as ``problem``, and the task's observer receives a warning.
 
     Raises ``UsageError``, ``TargetUnavailable``, ``OperatorError`` or ``DatabaseError`` before anything is measured.
     """
@@ -181,7 +181,7 @@ def tune_many(
                 before = unfinished.get((w.key, site.model))
                 runs.append(begin(database, w, site, each, before))
             if budget is not None:
-                budget.stored = (time.monotonic() - began) / len(tasks)  # a run is ended as it was begun
+                budget.stored = (time.monotonic() - began) / len(tasks)  # ending a run takes as long as storing it
             begun = [
                 _begun(database, run, tools[t.threads], watcher, how)
                 for t, run, watcher in zip(tasks, runs, watchers, strict=True)
@@ -205,8 +205,8 @@ def tune_many(
 
 
 def _constants(tasks: Sequence[TuneTask], workloads: Sequence[Workload]) -> int:
-    """Bytes of constant inputs that a run of the program reads whose computations the tasks are; of tasks that stand
-    for each other those of the largest."""
+    """Bytes of constant inputs that one pass of the whole program reads, from its tasks and their weights. Alternative
+    tasks count once, with the largest bytes."""
     found: dict[str | int, float] = {}
     for n, (t, w) in enumerate(zip(tasks, workloads, strict=True)):
         sizes = (math.prod(s.shape) * ITEMSIZE[s.dtype] for s in w.inputs if s.constant)
@@ -218,7 +218,7 @@ def _constants(tasks: Sequence[TuneTask], workloads: Sequence[Workload]) -> int:
 def _begun(
     database: Database, run: StoredRun, tools: Tools, watcher: Observer, how: Mapping[str, Any]
 ) -> Tuning | TilewrightError:
-    """A run that can be searched, or why there is nothing to search."""
+    """A run that can be searched, or the error that prevents its search."""
     from tilewright.tuner.tuning import Tuning, fail
 
     try:
@@ -231,7 +231,7 @@ def _begun(
 def _tuned(
     tunings: Sequence[Tuning], tasks: Sequence[TuneTask], trials: int | None, budget: Budget | None
 ) -> list[tuple[TuneResult | None, TilewrightError | None]]:
-    """Search all tasks and hold their finals. Time that the finals leave goes to tasks without a trial."""
+    """Search all tasks and run their finals. Time that the finals leave goes to tasks without a trial."""
     held: dict[int, tuple[TuneResult | None, TilewrightError | None]] = {}
     left = list(range(len(tunings)))
     while left:
@@ -246,7 +246,7 @@ def _tuned(
 
 
 def _finished(tuning: Tuning, brief: bool) -> tuple[TuneResult | None, TilewrightError | None]:
-    """What a run found and the error that ended it, its final held where a trial succeeded."""
+    """Run the final if a trial succeeded. Returns the result of the run and the error that ended it."""
     from tilewright.tuner.tuning import fail
 
     try:
@@ -260,7 +260,7 @@ def _finished(tuning: Tuning, brief: bool) -> tuple[TuneResult | None, Tilewrigh
 
 
 def told(watcher: Observer, error: Exception) -> TilewrightError:
-    """An error that ends one of several tasks, after its watcher was warned of it."""
+    """Warn the observer of an error that ends one of several tasks, and return it as a ``TilewrightError``."""
     problem = of_any(error)
     _log.info("a task failed with an error", exc_info=error)
     watcher.warning(f"this task failed, the others continue: {problem}")
@@ -268,7 +268,7 @@ def told(watcher: Observer, error: Exception) -> TilewrightError:
 
 
 def _unfinished(database: Database) -> dict[tuple[str, str], str]:
-    """By task and device model the newest run that was not finished."""
+    """The newest unfinished run by task key and device model."""
     found: dict[tuple[str, str], str] = {}
     for run in database.runs():
         if run.state not in ("done", "running"):
@@ -281,7 +281,7 @@ def _search(
     chosen: Sequence[int],
 ) -> None:  # fmt: skip
     """Spend the budget on the ``chosen`` tasks, a slice at a time. Under a time budget every task has a first batch
-    before any task has a second one; a task waits where another task of its choice has had a batch."""
+    before any task has a second one; a task waits if an alternative task has had a batch."""
     live = list(chosen)
     last: Tuning | None = None
     while live:
@@ -298,7 +298,7 @@ def _search(
             tuning.session.ended = "time"
             continue
         if last is not None and last.tools is not tuning.tools:
-            last.session.settle()  # what it has been building ahead would disturb the other's measurements
+            last.session.settle()  # builds in the background would disturb the next task's measurements
         last = tuning
         first = FIRST - len(tuning.session.history)
         if budget is not None:
@@ -322,13 +322,13 @@ def _search(
 
 
 def _interrupt(tunings: Sequence[Tuning]) -> None:
-    """What was found is stored after short finals, and nothing more is searched."""
+    """Stop all searches. Each run still stores its result after a short final."""
     for t in tunings:
         t.interrupt()
 
 
 def _worth(tunings: Sequence[Tuning], tasks: Sequence[TuneTask], n: int, timed: bool = False) -> float:
-    """Seconds of calls that a second of trials of task ``n`` is expected to save; endless before the first trials.
+    """Expected savings of task ``n``: seconds of calls per second of trials; infinite before the first trials.
     ``timed``: under a time budget."""
     session = tunings[n].session
     count = len(session.history)
@@ -341,7 +341,7 @@ def _worth(tunings: Sequence[Tuning], tasks: Sequence[TuneTask], n: int, timed: 
     called = min([best, *others])
     if timed and count and tunings[n].untried:
         return tasks[n].weight * max(0.0, called - best * (1 - UNTRIED)) / _trial_seconds(tunings, n)
-    # What lies behind may need more than a slice to overtake.
+        # A task behind an alternative may need more than a slice to overtake it.
     trials = (SLICE, 4 * SLICE, 16 * SLICE) if others else (SLICE,)
     gains = {k: expected_gain(session.history, k) for k in trials}
     unknown = LIKELY if count >= FIRST else EARLY / max(1, count)
@@ -350,19 +350,19 @@ def _worth(tunings: Sequence[Tuning], tasks: Sequence[TuneTask], n: int, timed: 
 
 
 def _trial_seconds(tunings: Sequence[Tuning], n: int) -> float:
-    """Seconds that a trial of task ``n`` takes; before its first one, those of all tasks in the mean."""
+    """Mean seconds of a trial of task ``n``; before its first trial, the mean over all tasks."""
     ran = [tunings[n].session] if tunings[n].session.history else [t.session for t in tunings]
     return max(sum(s.clock.elapsed for s in ran), 1e-6) / max(1, sum(len(s.history) for s in ran))
 
 
 def _rivals(tunings: Sequence[Tuning], tasks: Sequence[TuneTask], n: int) -> list[float]:
-    """Seconds of the tasks that stand for task ``n``."""
+    """Best seconds of each alternative to task ``n``."""
     same = [k for k, t in enumerate(tasks) if k != n and t.choice and t.choice == tasks[n].choice]
     return [s for k in same if (s := _seconds(tunings[k])) is not None]
 
 
 def _behind(tunings: Sequence[Tuning], tasks: Sequence[TuneTask], n: int) -> bool:
-    """Whether one that stands for task ``n`` is so much faster that little depends on this one's final."""
+    """Whether an alternative to task ``n`` is so much faster that the final of ``n`` hardly matters."""
     own, others = _seconds(tunings[n]), _rivals(tunings, tasks, n)
     return own is not None and bool(others) and own > BEHIND * min(others)
 

@@ -1,4 +1,4 @@
-"""Models of all tasks of a target: trained on what a database holds, and stored in it."""
+"""Cost models of all tasks of a target: trained on the trials of a database and stored in the database."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ Say = Callable[[str], None]
 
 
 def runs_of(database: Database, kind: str) -> Iterator[tuple[str, Task, list[TrialRecord]]]:
-    """The runs of a database for a kind of target, the newest first, that hold trials."""
+    """Yield the runs with trials of a database for a kind of target, the newest first."""
     for run in database.runs():
         if run.task.target.kind == kind and run.trials:
             yield run.id, run.task, database.trials(run.id)
 
 
 def train(database: Database, target: Target, say: Say = lambda _: None) -> tuple[TransferModel, int]:
-    """A model from every run for the target's kind, on top of the shipped one, stored for the target; and how many
-    trials it learned from. Raises ``TilewrightError`` where there is nothing to learn from."""
+    """Train a model on every run for the target's kind, on top of the shipped model, and store it for the target.
+    Returns the model and its number of training trials. Raises ``TilewrightError`` without usable trials."""
     found, trials = [], 0
     for n, (_, task, records) in enumerate(runs_of(database, target.kind)):
         say(f"run {n + 1}: {task.workload.label}")
@@ -41,8 +41,8 @@ def train(database: Database, target: Target, say: Say = lambda _: None) -> tupl
 
 
 def stored(database: Database, target: Target) -> TransferModel:
-    """The model with which a run on this target starts: the database's own, else the shipped one. Raises
-    ``TilewrightError`` where there is neither."""
+    """Return the model with which a run on this target starts: the database's own model, else the shipped one. Raises
+    ``TilewrightError`` if both are missing."""
     own = database.load_model(target.key, str(VERSION))
     model = TransferModel.load(own.data) if own else shipped(target.kind)
     if model is None:

@@ -1,4 +1,4 @@
-"""What a tuning run tells whoever watches it: a terminal, a log, a dashboard."""
+"""Events of a tuning run, for a terminal, a log or a dashboard."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Observer:
         """Another process holds the device; the run waits for it."""
 
     def warning(self, message: str) -> None:
-        """Something a user should know, such as a busy core."""
+        """A message that the user should know, such as a busy core."""
 
     def started(self, run_id: str, task: Task, done: int, total: int, space_size: int) -> None:
         """The search begins; ``done`` trials of an earlier session are already stored."""
@@ -21,8 +21,8 @@ class Observer:
         """One trial was stored; ``best`` is the fastest so far."""
 
     def outlook(self, gain: float | None, seconds: float | None) -> None:
-        """After each batch: the share of the best time that the next trials are expected to save, and the most seconds
-        that the search will take; ``None`` for an unknown one."""
+        """After each batch: the expected relative improvement of the best time by the next trials, and an upper bound
+        of the remaining search in seconds; ``None`` if unknown."""
 
     def stage(self, text: str) -> None:
         """The run enters another phase, such as the final."""

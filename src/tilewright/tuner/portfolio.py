@@ -1,6 +1,6 @@
-"""Which kernels serve a range of sizes: the range is cut in intervals, each with the kernel that loses least on it.
+"""Chooses the kernels that serve a range of sizes. Each interval of the range gets the kernel with the least regret.
 
-What a kernel loses at a size is its time there over that of the fastest kernel known, less one: its regret.
+The regret of a kernel at a size is its time there over that of the fastest known kernel, minus 1.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from tilewright.core import Extent, cached_property
 from tilewright.size_ranges import spread
 
 STEP = 4.0
-"""Sizes at which kernels are searched for are so far apart, as a factor."""
+"""Factor between neighbouring sizes at which the search looks for kernels."""
 BETWEEN = 4
-"""Sizes at which they are compared, for each at which they are searched for."""
+"""Number of compared sizes per searched size."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """Sizes ``low`` to ``high`` are served by kernel number ``kernel``, which at most loses ``worst`` there."""
+    """Sizes ``low`` to ``high``, served by kernel number ``kernel``. ``worst``: its largest regret in the interval."""
 
     low: int
     high: int
@@ -31,32 +31,32 @@ class Interval:
 
 @dataclass(frozen=True)
 class Places:
-    """Where kernels of ranges are searched for and compared: sizes, each under a number that tells it apart.
+    """Sample sizes of one or several ranges, each with a number that identifies it.
 
-    Of one range the number is the size. Of several it counts the places, in which all sizes go from the least to the
-    greatest together, and then those where one is the greatest and the others are the least.
+    For a single range, the number is the size. For several ranges the numbers count samples: first the samples in which
+    all sizes grow together from the least to the greatest, then those with one greatest size and the rest least.
     """
 
     extents: Mapping[str, Extent]
 
     @cached_property
     def anchors(self) -> dict[int, dict[str, int]]:
-        """Where kernels are searched for, evenly spaced by their logarithm.
+        """Samples that are searched for kernels, spaced evenly on a logarithmic scale.
 
-        Of one range the ends are among them, as a kernel of one size serves there. Of several ranges one kernel serves
-        all, and each is in the middle of the sizes that it stands for.
+        For a single range they include both ends, as each interval may have its own kernel. For several ranges one
+        kernel serves all sizes, and each sample is in the middle of the sizes that it represents.
         """
         return {n: sizes for n, sizes in self.samples.items() if n in self._searched}
 
     @cached_property
     def fewest(self) -> dict[int, dict[str, int]]:
-        """Where kernels are compared even if there is no time: the anchors, and the greatest sizes."""
+        """Samples that are compared even without remaining time: the anchors, and the greatest sizes."""
         greatest = BETWEEN * (self._count - 1)
         return self.anchors if self.cuts else self.anchors | {greatest: self.samples[greatest]}
 
     @cached_property
     def samples(self) -> dict[int, dict[str, int]]:
-        """Where kernels are compared: the anchors and others, of which few divide evenly into anything."""
+        """Samples at which kernels are compared: the anchors and sizes between them, which few tile sizes divide."""
         if len(self.extents) == 1:
             ((name, extent),) = self.extents.items()
             return {n: {name: n} for n in _between(extent, set(self._searched), 1 + BETWEEN * (self._count - 1))}
@@ -70,7 +70,7 @@ class Places:
 
     @property
     def _count(self) -> int:
-        """How many anchors lie from the least to the greatest sizes."""
+        """Number of anchors from the least to the greatest sizes."""
         return 1 + max(math.ceil(math.log(e.high / e.low, STEP)) for e in self.extents.values())
 
     @property
@@ -82,28 +82,28 @@ class Places:
 
     @property
     def cuts(self) -> bool:
-        """Whether the numbers may be cut in intervals: several sizes are served together."""
+        """Whether the range may be cut into intervals: only a single range may."""
         return len(self.extents) == 1
 
     def at(self, number: int) -> dict[str, int]:
-        """The sizes of one place."""
+        """The sizes of one sample."""
         return dict.fromkeys(self.extents, number) if self.cuts else self.samples[number]
 
     def label(self, number: int) -> str:
-        """``m=17``: one place."""
+        """Label of a sample, such as ``m=17``."""
         return " ".join(f"{n}={size}" for n, size in self.at(number).items())
 
     def shown(self, number: int) -> int | dict[str, int]:
-        """A place as JSON has it: the size, of several ranges each by name."""
+        """A sample as JSON: the size, or for several ranges a size by name."""
         return number if self.cuts else self.at(number)
 
     def spans(self, low: int, high: int) -> dict[str, tuple[int, int]]:
-        """The ranges of an interval of the numbers."""
+        """The ranges (least and greatest size by name) of an interval of sample numbers."""
         return {n: (low, high) if self.cuts else (e.low, e.high) for n, e in self.extents.items()}
 
 
 def _between(extent: Extent, known: set[int], count: int) -> list[int]:
-    """Known sizes of a range and others between, which are odd where they may be."""
+    """``known`` sizes of a range and sizes between them, odd where possible."""
     between = spread(extent.low, extent.high, count)
     return sorted({*known, *(n if n in known or n % 2 else max(extent.low, n - 1) for n in between)})
 
@@ -111,11 +111,11 @@ def _between(extent: Extent, known: set[int], count: int) -> list[int]:
 def portfolio(
     times: Sequence[Mapping[int, float]], most: int, weights: Mapping[int, float] | None = None
 ) -> list[Interval]:
-    """The cut of a range in at most ``most`` intervals whose worst regret plus mean regret is least.
+    """Cut a range into at most ``most`` intervals so that the worst regret plus the mean regret is least.
 
-    ``times``: of each kernel, seconds by size, for the same sizes, two at least. ``weights``: how often these are
-    asked for; alike unless given. Each bound of regret is tried as a limit, and under it the mean made least, a
-    shortest path over sizes, intervals and kernels.
+    ``times``: seconds by size for each kernel, at the same two or more sizes. ``weights``: call frequency of each size;
+    equal by default. Each occurring regret is tried as an upper bound. Under the bound, a shortest path over sizes,
+    intervals and kernels minimises the mean regret.
     """
     sizes = sorted(times[0])
     best = {n: min(t[n] for t in times) for n in sizes}
@@ -137,9 +137,9 @@ def portfolio(
 def _cut(
     regrets: Sequence[Sequence[float]], shares: Sequence[float], most: int, limit: float
 ) -> tuple[float, list[tuple[int, int, int]]] | None:
-    """Least mean regret, and first size, size after the last, and kernel of each interval; none over ``limit``."""
+    """Least mean regret, and first index, end index and kernel of each interval; ``None`` if ``limit`` is too low."""
     count = len(shares)
-    # Of every run of sizes, the kernel that loses least on it.
+    # The kernel with the least regret, for every consecutive run of sizes.
     single: dict[tuple[int, int], tuple[float, int]] = {}
     for kernel, lost in enumerate(regrets):
         for a in range(count):
@@ -164,7 +164,7 @@ def _cut(
 
 
 def _ends(cut: Sequence[tuple[int, int, int]], sizes: Sequence[int]) -> list[tuple[int, int, int]]:
-    """Least size, greatest size and kernel of each interval. They meet midway between two sizes, by their logarithm."""
+    """(Least size, greatest size, kernel) of each interval. Two intervals meet at the geometric mean of two sizes."""
     out, low = [], sizes[0]
     for _, b, kernel in cut:
         high = (
@@ -178,7 +178,7 @@ def _ends(cut: Sequence[tuple[int, int, int]], sizes: Sequence[int]) -> list[tup
 def served(
     low: int, high: int, kernel: int, times: Sequence[Mapping[int, float]], weights: Mapping[int, float] | None = None
 ) -> Interval:
-    """An interval with what its kernel loses at the sizes within, of those that ``times`` has."""
+    """An interval with the worst and the mean regret of its kernel, over the sizes in ``times`` that lie in it."""
     lost = {n: t / min(other[n] for other in times) - 1 for n, t in times[kernel].items() if low <= n <= high}
     shares = {n: 1.0 if weights is None else weights.get(n, 0.0) for n in lost}
     total = sum(shares.values())

@@ -1,8 +1,7 @@
-"""Everything of a GPU run that needs no GPU: gate, rank, verify on the emulator, compile a shortlist.
+"""Runs the steps of GPU tuning that need no GPU: static gate, ranking, verification on the emulator, compilation.
 
-What is written to a folder is all that a machine with a GPU needs to load and measure: ``prepared.json``,
-the compiled kernels, and the compiler's results to be taken over by the artifact cache there
-(:mod:`tilewright.building.prepared`).
+The folder then holds all data that a machine with a GPU needs to load and measure: ``prepared.json``, the compiled
+kernels, and compiler results that the artifact cache of that machine imports (:mod:`tilewright.building.prepared`).
 """
 
 from __future__ import annotations
@@ -46,18 +45,18 @@ from tilewright.kernels.templates import default_schedule, get_template, templat
 from tilewright.tuner.clock import Clock
 
 TRAINED, ANALYTIC = "xgboost", "gpu"
-"""Cost models that rank before anything is measured: where one is shipped for the kind of target, and where none is."""
+"""Cost models that rank before any measurement: the trained one if the target's kind has one, else the analytic one."""
 
 Say = Callable[[str, int, int], None]
-"""Called as work goes on: the stage, how many of its steps are done, of how many."""
+"""Callback for progress: stage, number of finished steps, number of steps."""
 
 
 @dataclass(frozen=True)
 class PreparedKernel:
     """A compiled candidate: its rank by the prior (from 0), its score, artifact, and whether it was verified.
 
-    ``bound``: the least that its machine code takes, where that can be read; a ``score`` that promises more than it
-    allows is lowered (:func:`_bounded`).
+    ``bound``: lower bound of the kernel's time from its machine code, if that can be read. A ``score`` that promises
+    more speed than the bound allows is lowered (:func:`_bounded`).
     """
 
     rank: int
@@ -87,7 +86,7 @@ class PreparedKernel:
 
 @dataclass
 class Prepared:
-    """A shortlist of one task, and how it came about."""
+    """A shortlist of kernels for one task, with the steps that led to it."""
 
     task: Task
     seed: int
@@ -105,7 +104,7 @@ class Prepared:
 
     @property
     def bugs(self) -> list[Checked]:
-        """Kernels that the emulator found wrong; none of their kind is in the shortlist."""
+        """Kernels that the emulator found wrong. The shortlist has no kernel of their schedules."""
         return [c for c in self.checked if c.findings]
 
     def to_json(self) -> dict[str, Any]:
@@ -146,13 +145,12 @@ def prepare(
 ) -> Prepared:
     """Sample ``pool`` schedules, rank those that can run, verify ``verify`` of them, compile the best ``keep``.
 
-    A share ``near`` of the pool are neighbours of the default schedule (:func:`neighbours`), the others are random.
-    At most half of the kept schedules share a value that the default lacks. They are ranked again by what
-    their machine code allows, where a disassembler is installed. The default schedule is compiled whatever its rank.
-    Compiled kernels are kept in a cache within ``folder``: prepared again, it is quick. ``small`` is the workload on
-    which the emulator runs them, where the task's own takes too long. ``emulated``: they are compiled for the
-    emulator. Raises ``TilewrightError`` where nothing can be compiled or written, ``CannotCheck`` without a C++
-    compiler.
+    A share ``near`` of the pool are neighbours of the default schedule (:func:`neighbours`), the rest is random. At
+    most half of the kept schedules share a value that the default lacks. If a disassembler is installed, the bound of
+    the machine code ranks the kernels again. The default schedule is compiled whatever its rank. A cache within
+    ``folder`` keeps compiled kernels, so that a repetition is quick. ``small``: a smaller workload for the emulator,
+    if the task's own takes too long. ``emulated``: compile for the emulator. Raises ``TilewrightError`` if nothing can
+    be compiled or written, ``CannotCheck`` without a C++ compiler.
     """
     result = Prepared(task, seed, emulated=emulated)
     with explained_writing(f"to {folder}", "Name another folder"):
@@ -179,8 +177,8 @@ def prepare(
 
 
 def neighbours(task: Task, count: int, seed: int = 0) -> list[Schedule]:
-    """Up to ``count`` legal schedules near the default: one knob has another value, of ordered ones the next, and
-    where that gives too few, two knobs."""
+    """Up to ``count`` legal schedules that differ from the default in one knob, or in two knobs if more are needed.
+    An ordered knob takes only a value next to the default's."""
     default = default_schedule(task)
     space = get_template(default.template).space(task)
     other = []
@@ -203,8 +201,8 @@ def neighbours(task: Task, count: int, seed: int = 0) -> list[Schedule]:
 
 
 def diverse(task: Task, ranked: Sequence[Schedule], keep: int) -> list[int]:
-    """Numbers of the schedules beside the default in an order in which of the first ``keep`` at most half, rounded up,
-    share a value that the default does not have. Those that were passed over follow."""
+    """Indices of ``ranked`` without the default, reordered for diversity. Among the first ``keep``, at most half
+    (rounded up) share a value that the default lacks. The skipped schedules follow."""
     default = default_schedule(task)
     plain = set(default.values.items())
     own = [set(s.values.items()) - plain for s in ranked]
@@ -220,7 +218,7 @@ def diverse(task: Task, ranked: Sequence[Schedule], keep: int) -> list[int]:
 
 
 def _ranked(task: Task, pool: int, near: float, seed: int, result: Prepared) -> list[tuple[Schedule, float]]:
-    """The sampled schedules that pass the gate, best first, one of each binary."""
+    """The sampled schedules that pass the static gate, best first, one schedule per binary."""
     sampled = [t.default(task) for t in templates_for(task)]
     sampled += neighbours(task, round(near * pool), seed)
     sampled += random_schedules(task, pool - len(sampled), seed)
@@ -252,7 +250,7 @@ def _verify(
     """Keys of the schedules whose kernels are wrong."""
     where = Task(small or task.workload, task.target)
     result.checked_on = where.workload
-    chosen: dict[str, Schedule] = {}  # by the key of the schedule of the task itself
+    chosen: dict[str, Schedule] = {}  # by the key of the schedule for the full-size task
     for schedule in _spread(ranked):
         if len(chosen) == count:
             break
@@ -278,7 +276,7 @@ def _verify(
 
 
 def _spread(ranked: Sequence[Schedule]) -> list[Schedule]:
-    """The same schedules, templates taking turns."""
+    """The schedules with their templates interleaved, in rank order within each template."""
     by: dict[str, list[Schedule]] = {}
     for s in ranked:
         by.setdefault(s.template, []).append(s)
@@ -300,7 +298,7 @@ def _compile(
     task: Task, ranked: Sequence[tuple[Schedule, float]], order: Sequence[int], keep: int, workers: int,
     cache: ArtifactCache, result: Prepared, say: Say,
 ) -> None:  # fmt: skip
-    """Compile in this order until ``keep`` have passed the gate, and the default."""
+    """Compile in ``order`` until ``keep`` kernels have passed the gate; then compile the default schedule."""
     verified = {_decisions(c.subject.schedule) for c in result.checked if c.state == "right" and c.subject.schedule}
     with Builder(task.target, workers=workers, cache=cache, emulated=result.emulated) as builder:
         result.compiler, result.flags = builder.toolchain.version, tuple(builder.toolchain.flags)
@@ -324,7 +322,7 @@ def _compile(
 def _default(
     task: Task, ranked: Sequence[tuple[Schedule, float]], builder: Builder, result: Prepared, verified: set[Any]
 ) -> None:
-    """Compile the default schedule, or note why it is left out."""
+    """Compile the default schedule, or add a note why it is missing."""
     default = default_schedule(task)
     at = next((n for n, (s, _) in enumerate(ranked) if s == default), None)
     if at is None:
@@ -339,9 +337,9 @@ def _default(
 
 
 def _bounded(task: Task, result: Prepared) -> list[PreparedKernel]:
-    """The kernels with bounds, best first. The score is an estimate from loops: where machine code needs more clocks
-    than the same formula gives of the loops, it is lowered by as much (a logarithm of speed). Where machine code cannot
-    be read, the kernels stay as they are."""
+    """Return the kernels with bounds, best first. The score (a logarithm of speed) is estimated from loops. If the
+    machine code needs more clocks than the loops' bound, the score is lowered by the logarithm of that ratio. Kernels
+    without readable machine code keep their score."""
     static = static_of(task)
     kernels = []
     for k in result.kernels:

@@ -1,6 +1,6 @@
 """Progress of a tuning run: a bar on a terminal or in a notebook, plain lines on stderr, or lines of a log.
 
-Whatever is said also goes to the logger ``tilewright.tuner``, at the level INFO.
+The logger ``tilewright.tuner`` also receives every line, at the level INFO.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ EVERY = 5.0
 """Seconds between plain lines."""
 
 SHOWN = 0.2
-"""Seconds between two states of a notebook's bar."""
+"""Seconds between two updates of a notebook's bar."""
 
 NO_TIME = "no time yet"
 
@@ -33,20 +33,20 @@ _log = logging.getLogger("tilewright.tuner")
 
 
 def terminal() -> bool:
-    """Whether what is written to stderr can be written over."""
+    """Whether stderr is a terminal whose lines can be overwritten."""
     from rich.console import Console
 
     return Console(stderr=True, force_jupyter=False).is_terminal
 
 
 def notebook() -> bool:
-    """Whether this is the kernel of a notebook, which shows HTML."""
+    """Whether the program runs in the kernel of a notebook, which shows HTML."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return getattr(shell, "kernel", None) is not None
 
 
 def bar(transient: bool = False) -> Progress:
-    """A bar with room for a ``note``, which alone is cut where the terminal is narrow."""
+    """A progress bar with a ``note``; only the note is truncated on a narrow terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
     from rich.table import Column
@@ -59,7 +59,7 @@ def bar(transient: bool = False) -> Progress:
 
 
 class LogProgress(Observer):
-    """A line at the start, one every few seconds, and one for each phase; warnings at the level WARNING."""
+    """Logs a line at the start, one every few seconds, and one for each phase; warnings at the level WARNING."""
 
     def __init__(self, prefix: str = "") -> None:
         self.prefix = prefix
@@ -100,7 +100,7 @@ class LogProgress(Observer):
         self.say(text)
 
     def close(self) -> None:
-        """Nothing to put away."""
+        """No resources to release."""
 
     def _best(self, best: TrialRecord | None) -> str:
         if self.task is None or best is None or best.seconds is None:
@@ -109,7 +109,7 @@ class LogProgress(Observer):
 
 
 class PlainProgress(LogProgress):
-    """The same lines on stderr."""
+    """Prints the lines of :class:`LogProgress` to stderr."""
 
     def say(self, text: str) -> None:
         super().say(text)
@@ -215,12 +215,12 @@ class NotebookProgress(LogProgress):
 
 
 def progress(otherwise: type[LogProgress] = LogProgress) -> LogProgress:
-    """A bar where there is a screen, else ``otherwise``."""
+    """A bar on a terminal or in a notebook, else ``otherwise``."""
     return NotebookProgress() if notebook() else LiveProgress() if terminal() else otherwise()
 
 
 def watching(observer: Observer | None) -> AbstractContextManager[Observer]:
-    """The observer of a run: the one given, else progress that is put away at the end."""
+    """The given observer, or progress that is closed at the end of the run."""
     return closing(progress()) if observer is None else nullcontext(observer)
 
 

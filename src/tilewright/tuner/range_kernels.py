@@ -1,4 +1,4 @@
-"""The kernels of one range of sizes, compared on one device: built, checked and timed at many sizes, and stored."""
+"""Builds, checks, times and stores the kernels of one range of sizes on one device."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 
 PAIRS = 7
 DRAWN = 6
-"""Schedules of a template that are compared where no search of a size has tried it."""
+"""Number of schedules drawn from a template that no search of a size has tried."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """A schedule, the run that it is from, and, once it is built, its kernel with its seconds by place."""
+    """A schedule and its run; once built, also its kernel and its seconds by sample number."""
 
     schedule: Schedule
     run: str | None
@@ -67,14 +67,14 @@ class RangeKernel:
     run: str | None
     worst: float
     mean: float
-    seconds: float  # of one call at the greatest size of it that was timed
+    seconds: float  # of one call at the greatest timed size of the interval
 
     def to_json(self) -> dict[str, Any]:
         return {**vars(self), "schedule": dict(self.schedule.values), "template": self.schedule.template}
 
 
 class Unfit(Exception):
-    """A kernel that some check found wrong where it was to serve."""
+    """Raised for a kernel that fails a check on the interval it should serve."""
 
     def __init__(self, message: str, kernel: Found) -> None:
         super().__init__(message)
@@ -86,7 +86,7 @@ def spanned(spans: Mapping[str, tuple[int, int]]) -> str:
 
 
 def covers(extents: Mapping[str, Extent], spans: Mapping[str, tuple[int, int]]) -> bool:
-    """Whether ranges have all of others."""
+    """Whether the ranges ``extents`` contain ``spans``."""
     return extents.keys() == spans.keys() and all(
         extents[n].low <= low and high <= extents[n].high for n, (low, high) in spans.items()
     )
@@ -94,9 +94,9 @@ def covers(extents: Mapping[str, Extent], spans: Mapping[str, tuple[int, int]]) 
 
 @dataclass(frozen=True)
 class Comparing:
-    """Kernels of one range on one device: built, checked and timed at many sizes, and stored.
+    """Comparison of the kernels of one range on one device.
 
-    ``until``: by ``time.monotonic``, from when on no more is compared than is needed.
+    ``until``: time by ``time.monotonic`` after which only the necessary comparisons are made.
     """
 
     task: Task
@@ -107,10 +107,10 @@ class Comparing:
     until: float = math.inf
 
     def candidates(self, searched: Sequence[TunedTask], most: int | None = None, each: int = 3) -> list[Found]:
-        """The default schedule, what serves parts of the range, the best of each size and of each template there, what
-        came close at each size, and some drawn; the first ``most``, but what may stay and those of the greatest sizes
-        in any case: one trial of each template may tell less than they differ. After ``until`` only these are compared,
-        the default schedule left out, for a range that nothing serves yet."""
+        """Return the schedules to compare, at most ``most``. In order: the default schedule, stored kernels of parts of
+        the range, the best of each size and template, close trials, and drawn schedules. The first ones up to the
+        bests of the greatest sizes stay in any case: one trial of each template is too noisy to drop them. After
+        ``until``, a range without stored kernels compares only the bests of the greatest sizes."""
         from tilewright.tuner.final import contenders
 
         tuned = [
@@ -139,7 +139,7 @@ class Comparing:
 
     @staticmethod
     def _bests(sizes: Mapping[str, int], result: TuneResult, trials: Sequence[TrialRecord]) -> dict[str, Found]:
-        """The best schedule of one size, and the best of each template there, by what tells schedules apart."""
+        """The best schedule of one size and the best of each template there, by schedule key."""
         from tilewright.tuner.final import contenders
 
         best = [] if result.best is None else [(result.best.schedule, result.best.run)]
@@ -152,7 +152,7 @@ class Comparing:
         return found
 
     def _drawn(self, searched: set[str]) -> Iterator[Schedule]:
-        """Schedules of templates that compute the range and none of the sizes that were searched."""
+        """Draw schedules of templates that take the range but none of its searched sizes."""
         from tilewright.kernels.templates import templates_for
 
         rng, high = random.Random(0), greatest(self.places.extents)
@@ -183,9 +183,10 @@ class Comparing:
         return narrowed(self.task.workload, theirs).program == other.program
 
     def timed(self, found: Sequence[Found], tried: Mapping[int, Mapping[str, int]]) -> list[Found]:
-        """The kernels that are right at all places, with their seconds at each; after ``until`` at the fewest.
+        """Return the kernels that are correct at all samples, with their seconds; after ``until``, at the fewest
+        samples.
 
-        A kernel that has none beside it is built as it will be stored.
+        A single kernel is built alone, as it is stored.
         """
         self.watcher.stage(f"building {len(found)} kernels that take their size when they are called")
         candidates, builder = [Candidate(self.task, f.schedule) for f in found], self.tools.builder
@@ -211,8 +212,8 @@ class Comparing:
     def settled(
         self, cut: Sequence[Interval], found: Sequence[Found], weights: Mapping[int, float] | None
     ) -> list[Interval]:
-        """Each interval with what it is served by: its own choice where that beats the default schedule and the kernel
-        that serves all of it so far, else one of these."""
+        """Return each interval with the kernel to store. The interval's own choice must beat the default schedule and
+        the kernel that serves the whole interval so far; otherwise one of those incumbents serves it."""
         places = {f.schedule.key: n for n, f in enumerate(found)}
         out = []
         for i in cut:
@@ -227,7 +228,7 @@ class Comparing:
         return out
 
     def _wins(self, found: Sequence[Found], sizes: Sequence[int]) -> Callable[[int, int], bool]:
-        """Whether the first of two kernels is measured to be faster over these sizes."""
+        """Return a function that says whether the first of two kernels is measured to be faster over ``sizes``."""
 
         def wins(one: int, other: int) -> bool:
             turn = itertools.cycle(reversed(sizes))
@@ -248,7 +249,7 @@ class Comparing:
         return wins
 
     def stored(self, cut: Sequence[Interval], found: Sequence[Found]) -> tuple[RangeKernel, ...]:
-        """Build each interval's kernel for it alone, check it, and put it in the place of what served it so far.
+        """Build each interval's kernel for that interval alone, check it, and replace the previous kernels.
 
         Raises ``Unfit`` before anything is stored, for a kernel that is wrong or fails.
         """
@@ -259,8 +260,8 @@ class Comparing:
         for interval in cut:
             one = found[interval.kernel]
             if self.places.cuts and interval.low == interval.high and interval.low in self.places.anchors:
-                continue  # it was tuned by itself
-            high = max(interval.high, interval.low + 1)  # one size is no range; the next interval's is as good there
+                continue  # this size has a kernel of its own from its search
+            high = max(interval.high, interval.low + 1)  # a range has two sizes; the next size is legal for it too
             workload, schedule = narrowed(self.task.workload, self.places.spans(interval.low, high)), one.schedule
             task = Task(workload, self.task.target)
             self.watcher.stage(f"checking the kernel of {workload.label}")
