@@ -1,6 +1,7 @@
-"""CUDA kernels of the measuring child's own that look for mistakes where a result lies: on the device.
+"""CUDA kernels of the measuring child that check results on the device.
 
-None says what is wrong: each sets a word to 1 where something may be, and the verifier then judges on the host.
+No kernel says which mistake it found: each sets a word to 1 for a possible mistake, and the verifier then checks on the
+host.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.numerics import decode
 
 THREADS = 128
-EACH = 32  # elements of a thread, where there are as many
+EACH = 32  # elements per thread, if the result has enough of them
 MOST_BLOCKS = 2048
-PARTS = 256  # sums that a checksum is given in, at most: one a block
-SHARED = 3 * 8 * THREADS  # bytes of shared memory of a projection's block
+PARTS = 256  # largest number of partial sums of a checksum: one per block
+SHARED = 3 * 8 * THREADS  # bytes of shared memory per block of a projection
 
 _FORMATS = ("u8", "u16", "f32", "f64", "i32", "i64")
-"""Elements of an output, as the kernels' names end."""
+"""Element formats of outputs: suffixes of the kernels' names."""
 
 SYMBOLS = (
     *(f"tw_{what}_{name}" for name in _FORMATS for what in ("check", "project")),
@@ -35,13 +36,13 @@ SYMBOLS = (
 
 
 def source() -> str:
-    """The translation unit, without a prelude."""
+    """Return the translation unit without a prelude."""
     text = Path(__file__).with_suffix(".cu").read_text(encoding="utf-8")
     return f'#define TW_THREADS {THREADS}\n#line 1 "checks"\n{text}'
 
 
 def format_of(dtype: str) -> tuple[str, np.dtype[np.generic]]:
-    """The name of a dtype's format, and the NumPy dtype of its bounds."""
+    """Format name of a dtype, and the NumPy dtype of its bounds."""
     small = {1: "u8", 2: "u16"}.get(ITEMSIZE[dtype])
     if small is not None:
         return small, np.dtype(np.float32)
@@ -49,7 +50,7 @@ def format_of(dtype: str) -> tuple[str, np.dtype[np.generic]]:
 
 
 def table_of(dtype: str) -> npt.NDArray[np.float32] | None:
-    """Values of a dtype's bit patterns as the verifier reads them; ``None`` for one that is its own value."""
+    """Values of a dtype's bit patterns as float32; ``None`` for a dtype of more than 16 bits, which needs no table."""
     size = ITEMSIZE[dtype]
     if size > 2:
         return None
@@ -59,7 +60,7 @@ def table_of(dtype: str) -> npt.NDArray[np.float32] | None:
 
 
 def check_code(backend: Backend, context: Context) -> bytes | None:
-    """These kernels, compiled for a context's device; ``None`` where they cannot be."""
+    """Compile the check kernels for a context's device; ``None`` if that fails."""
     targets = (t for t in backend.targets() if "cc" in t.limit and backend.serves(t, context))
     target = next(targets, None)
     if target is None:

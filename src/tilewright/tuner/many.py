@@ -81,7 +81,7 @@ class TuneTask:
 
 @dataclass(frozen=True)
 class TunedTask:
-    """A task and the result of its run. ``problem``: the error that ended the run; ``result``: ``None`` if it failed."""
+    """A task and the result of its run (``None`` if the run failed). ``problem``: the error that ended the run."""
 
     task: TuneTask
     result: TuneResult | None

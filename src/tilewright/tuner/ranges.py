@@ -1,9 +1,9 @@
-"""Tuning for a range of sizes: exact kernels at some of them, then the portfolio of their schedules that serves all.
+"""Tunes a range of sizes: exact kernels at sample sizes, then a portfolio of their schedules for the whole range.
 
-Every schedule that was good at one size becomes a kernel that takes its size when it is called. These are checked
-against the reference and timed at more sizes, and the range is cut in intervals, each with the kernel that loses least
-(:mod:`~tilewright.tuner.portfolio`). Each interval is stored as a task of its own, ``m=17..300``, with its best kernel,
-which was built for it alone and checked at its ends and within.
+Every schedule that was good at one size becomes a kernel with a symbolic size. These kernels are checked against the
+reference and timed at more sizes. The range is cut into intervals, each with the kernel of the least regret
+(:mod:`~tilewright.tuner.portfolio`). Each interval is stored as a task of its own, ``m=17..300``, with its best kernel.
+That kernel is built for its interval alone and checked at the ends and inside.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ if TYPE_CHECKING:
     from tilewright.tuner.tuning import Tools
 
 KERNELS = 4
-"""Kernels that share a range, unless it is said how many."""
+"""Default number of kernels for a range."""
 SHARE = 0.75
-"""The most of a time budget that the search for kernels gets; the rest is for comparing them."""
+"""Largest share of a time budget for the search; the rest is for comparing kernels."""
 EACH = 1.0
-"""Seconds that are kept for comparing the kernels of a range, as long as the search has half of the budget."""
+"""Seconds reserved for comparing the kernels of a range, as long as half of the budget remains for the search."""
 Key = tuple[str, int]
-"""A workload's key, and threads."""
+"""Key of a workload, and its number of threads."""
 
 
 @dataclass(frozen=True, repr=False)
 class RangeResult:
-    """The result of tuning a range. ``searched``: the sizes that were tuned one by one, and have kernels of their own.
+    """The result of tuning a range. ``searched``: the tasks of single sizes, which have kernels of their own.
 
-    ``compared``: number of kernels compared at ``sizes``, which are indices into ``places``; 0, without kernels, where
-    it is faster than an earlier task of its choice at no size that was tuned. ``worst`` and ``mean``: the largest
+    ``compared``: number of kernels compared at ``sizes``, which are indices into ``places``. It is 0, without kernels,
+    for a range that is faster than an earlier task of its choice at no tuned size. ``worst`` and ``mean``: the largest
     and the mean regret over the range, as ratios to the fastest known kernel of each size.
     """
 
@@ -141,13 +141,13 @@ def tune_tasks(
     weights: Mapping[int, float] | None = None,
     **keywords: Any,
 ) -> list[TunedTask | RangeResult]:
-    """:func:`tilewright.tuner.many.tune_many` of tasks of which some have a range of sizes; results in their order.
+    """:func:`tilewright.tuner.many.tune_many` for tasks that may have a range of sizes; results in their order.
 
-    The sizes of ranges that are tuned by themselves share the budget with the other tasks, and each range is compared
-    and stored after all searches. A range that is faster than an earlier one of its ``choice`` at no tuned size is
-    neither: its result has no kernels. ``observer`` gives the watcher of each of :func:`listed_tasks`, by its
-    place. ``weights``: how often each size of a range is asked for (alike unless given). A range that an error
-    ended is a :class:`~tilewright.tuner.many.TunedTask` with a ``problem``, as a task of one size is.
+    The sample sizes of ranges share the budget with the other tasks, and each range is compared and stored after all
+    searches. A range that is faster than an earlier range of its ``choice`` at no tuned size is neither compared nor
+    stored: its result has no kernels. ``observer`` returns the observer for each of :func:`listed_tasks`, by its index.
+    ``weights``: call frequency of each size of a range (equal by default). A range that an error ended is a
+    :class:`~tilewright.tuner.many.TunedTask` with a ``problem``, as a task of one size is.
 
     Raises what :func:`~tilewright.tuner.many.tune_many` does, and ``UsageError`` for a range that no template takes.
     """
@@ -198,13 +198,13 @@ def tune_tasks(
                 result = _compared(x, mine, tools, database, watcher, weights, now + left, most)
                 results.append(result)
                 spent, kernels = spent + time.monotonic() - now, kernels + result.compared
-            except Exception as e:  # the other ranges are compared all the same
+            except Exception as e:  # the other ranges continue
                 results.append(TunedTask(x.task, None, told(watcher, e)))
     return results
 
 
 def _tools(known: dict[int, Tools], place: Site, stack: ExitStack) -> Tools:
-    """What builds and measures at a place, the same for all ranges there."""
+    """Builder and runner of a measurement target, opened once per number of threads."""
     from tilewright.tuner.tuning import Tools
 
     threads = place.target.threads
@@ -214,8 +214,8 @@ def _tools(known: dict[int, Tools], place: Site, stack: ExitStack) -> Tools:
 
 
 def _behind(n: int, listed: Sequence[_Listed], searched: Sequence[Sequence[TunedTask]]) -> bool:
-    """Whether at no size of a range that was tuned it is faster than an earlier range of its choice: the earlier ones
-    are those of one layout for a whole network, in which it can run without moves."""
+    """Whether range ``n`` is faster than an earlier range of its choice at no tuned size. Earlier ranges come first in
+    the list: they use the layout of the whole network, in which it runs without layout transforms."""
 
     def seconds(tuned: TunedTask) -> float:
         best = None if tuned.result is None else tuned.result.best
@@ -235,7 +235,7 @@ def _behind(n: int, listed: Sequence[_Listed], searched: Sequence[Sequence[Tuned
 
 
 def _uncompared(x: _Listed, searched: Sequence[TunedTask], target: Target, location: str) -> RangeResult:
-    """The result of a range whose kernels are not compared: nothing is stored for the range."""
+    """The result of a range without compared kernels: nothing is stored for the range."""
     interrupted = any(t.interrupted for t in searched)
     task, places = Task(x.workload, target), Places(x.workload.ranges)
     return RangeResult(task, places, tuple(searched), (), 0, (), location, interrupted)
@@ -245,9 +245,9 @@ def _compared(
     x: _Listed, searched: Sequence[TunedTask], tools: Tools, database: Database, watcher: Observer,
     weights: Mapping[int, float] | None, until: float, most: int | None,
 ) -> RangeResult:  # fmt: skip
-    """The result of a range whose kernels are compared, ``most`` of them, and stored where they serve it.
+    """Compare at most ``most`` kernels of a range, store those that serve it, and return the result.
 
-    ``until``: by ``time.monotonic``, when the range's share of a time budget is over.
+    ``until``: end of the range's share of a time budget, by ``time.monotonic``.
     """
     place = tools.place
     begun = _uncompared(x, searched, place.target, database.location)
@@ -265,7 +265,7 @@ def _compared(
                 except Unfit as e:
                     watcher.warning(f"{e}. The other kernels serve the range")
                     high = greatest(places.extents)
-                    unfit = e.kernel.schedule.at(high)  # found at several sizes, or serving already
+                    unfit = e.kernel.schedule.at(high)  # may come from several sizes, or be a stored kernel's
                     found = [f for f in found if f.schedule.at(high) != unfit]
                     continue
                 sizes = tuple(found[0].seconds)
@@ -278,14 +278,14 @@ def _compared(
 
 
 def listed_tasks(tasks: Sequence[TuneTask]) -> list[TuneTask]:
-    """What :func:`tune_tasks` shows: the tasks of one size that it tunes, then the ranges."""
+    """Return the tasks that :func:`tune_tasks` shows: the tasks of one size that it tunes, then the ranges."""
     found = [_Listed.of(t) for t in tasks]
     return [*_searching(found).values(), *(x.task for x in found if x.workload.ranges)]
 
 
 @dataclass(frozen=True)
 class _Listed:
-    """A task, and what is tuned for it: itself, or sizes of its range."""
+    """A task, and the tasks of one size that are tuned for it: itself, or sample sizes of its range."""
 
     task: TuneTask
     workload: Workload
@@ -308,7 +308,7 @@ class _Listed:
 
     @property
     def keys(self) -> list[Key]:
-        """What tells apart the tasks that are tuned for it."""
+        """Keys of the tasks in ``searched``."""
         if not self.workload.ranges:
             return [(self.workload.key, self.task.threads)]
         sizes = [at(self.workload, n) for n in Places(self.workload.ranges).anchors.values()]
@@ -316,7 +316,7 @@ class _Listed:
 
 
 def _searching(found: Sequence[_Listed]) -> dict[Key, TuneTask]:
-    """The tasks of one size, each once: a size of a range that is listed by itself too has the sum of the weights."""
+    """The tasks of one size by key. A sample size that is also listed as a task has the sum of the weights."""
     if len({(x.workload.key, x.task.threads) for x in found}) < len(found):
         raise UsageError("a task is given twice", "Give it once, with the sum of the weights")
     together: dict[Key, TuneTask] = {}
@@ -328,19 +328,19 @@ def _searching(found: Sequence[_Listed]) -> dict[Key, TuneTask]:
 
 
 def _given(workload: Workload) -> dict[str, Value]:
-    """Parameters that differ from their defaults."""
+    """Parameters that differ from the operator's defaults."""
     plain = dict(workload.defaults)
     return {k: v for k, v in workload.params if k not in plain or plain[k] != v}
 
 
 def _searched_tasks(workload: Workload, operator: Operator, threads: int) -> list[TuneTask]:
-    """The sizes of a range that are tuned by themselves. Raises ``UsageError`` where there is no range."""
+    """Tasks of a range's sample sizes. Raises ``UsageError`` for a workload without a range."""
     if not workload.ranges:
         raise UsageError(f"{workload.label} has no range", "Write a size as 1..4096, or remove --portfolio")
     anchors = list(Places(workload.ranges).anchors.values())
     sized = [at(workload, n) for n in anchors]
     work = [w.flops + math.prod(w.output.shape) for w in sized]
-    # A share lost at a small size counts as much as at a large one.
+    # The weights make a relative loss at a small size count as much as at a large size.
     return [
         TuneTask(*_one_size(operator, workload, w, n), max(work) / mine, threads)
         for n, w, mine in zip(anchors, sized, work, strict=True)
@@ -350,7 +350,7 @@ def _searched_tasks(workload: Workload, operator: Operator, threads: int) -> lis
 def _one_size(
     operator: Operator, workload: Workload, one: Workload, sizes: Sizes
 ) -> tuple[Operator, dict[str, Value | str]]:
-    """The operator and parameters of ``one`` size of a range. An anonymous operator has its sizes in its program."""
+    """Operator and parameters of ``one`` size of a range. An anonymous operator has its sizes in its program."""
     params = _given(workload)
     if ranges_in(params):
         return operator, params_at(params, sizes)

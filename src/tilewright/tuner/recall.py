@@ -1,4 +1,4 @@
-"""What earlier runs of a database give a new one: trials to learn from, and schedules to try first."""
+"""Warm start of a run from earlier runs of the database: trials to train on, and schedules to try first."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from tilewright.kernels.templates import generating, get_template
 from tilewright.search_space import Space
 
 RUNS, TRIALS = 12, 4000
-"""Earlier runs, and trials of all of them, at most."""
+"""Largest number of earlier runs, and of trials of all those runs."""
 OWN, SIMILAR = 2, 2
-"""Schedules to try first: the best of earlier runs of the task, and of runs of its operator at other sizes."""
+"""Largest number of schedules to try first: winners of runs of the same task, and of its operator at other sizes."""
 
 
 def recall(
     database: Database, run_id: str, task: Task, device_model: str, space: Space, model: CostModel
 ) -> tuple[Schedule, ...]:
-    """Tell ``model`` of earlier runs on the task's target and device model; what their winners suggest to try first."""
+    """Train ``model`` on earlier runs for the task's target and device model. Returns schedules to try first."""
     versions = {t.name: t.version for t in generating(task.target.kind)}
     own: dict[Schedule, None] = {}
     similar: dict[Schedule, None] = {}
@@ -36,7 +36,7 @@ def recall(
 
 
 def _suggested(task: Task, space: Space, workload: Workload, best: TrialRecord) -> Schedule | None:
-    """A winner as it is, or as close to it as the space of other sizes allows."""
+    """The winner of an earlier run, or for other sizes the legal schedule closest to it; ``None`` if it has none."""
     schedule = best.schedule
     if workload.key == task.workload.key:
         try:

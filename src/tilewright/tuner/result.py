@@ -1,4 +1,4 @@
-"""What a tuning run found, as a value and as JSON."""
+"""The result of a tuning run, as a value and as JSON."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 class BestKernel:
     """A kernel that won its final: its final time in ``seconds``, and its share of the peak at that time.
 
-    ``spread``: relative interquartile range of the final's samples, ``None`` where that is not known. The peak is
-    measured on a CPU (multiply-adds of the cores in use) and the stated one on a GPU. ``default``: whether it is the
-    default schedule, which stays unless another one is measured to be faster. ``search_seconds``: the search time of
-    its trial in this run, ``None`` where it was no trial of this run.
+    ``spread``: relative interquartile range of the final's samples, ``None`` if unknown. The peak is measured on a CPU
+    (multiply-adds of the cores in use) and the stated one on a GPU. ``default``: whether the kernel has the default
+    schedule, which stays unless another schedule is measured to be faster. ``search_seconds``: the search time of
+    the kernel's trial in this run, ``None`` without a trial in this run.
     """
 
     seconds: float
@@ -48,7 +48,7 @@ class BestKernel:
 
 
 DEFAULT_IS_BEST = "the default schedule is the best found"
-"""What is said of a run whose final the default schedule has won."""
+"""Message for a run whose final the default schedule has won."""
 ENDS = {
     "trials": "all requested trials were run",
     "time": "the time budget was used up",
@@ -57,21 +57,21 @@ ENDS = {
     "stopped": "the run was stopped",
     "failed": "the run failed",
 }
-"""Why a run ended, and how to say it."""
+"""Reasons why a run ended, with their texts."""
 
 
 @dataclass(frozen=True, repr=False)
 class TuneResult:
-    """One finished run. ``time`` says where its ``seconds`` went; ``best`` is what look-ups now serve.
+    """One finished run. ``seconds`` in total, ``time`` by activity; ``best``: the kernel that look-ups serve.
 
-    ``kept`` is true when the stored kernel of an earlier run won the final against this run's best.
-    ``gate`` says what the static gate saw and saved, on targets that have one (``GateCounts.to_json``).
-    ``peaks`` are the device's limits. ``curve``: trial and search time of each improvement. ``paired``: gains by name,
-    each a median ``ratio`` of times taken in turns with its 95% interval, ``low`` to ``high``: of the winner over the
-    default schedule (``default``; exactly 1 where the winner is that schedule) and, where it is, over the fastest other
-    schedule (``challenger``), and of this run's best over the kernel of an earlier run (``earlier``). ``ended``: why
-    the run ended, one of :data:`ENDS`. ``drift``: final times over search times, the median of the finalists.
-    ``failure``: the message of most failed trials, if any failed.
+    ``kept`` is true if the stored kernel of an earlier run won the final against this run's best.
+    ``gate``: counts of the static gate, on targets that have one (``GateCounts.to_json``).
+    ``peaks`` are the device's peak rates. ``curve``: trial and search time of each improvement. ``paired``: gains by
+    name. Each gain is the median ``ratio`` of times taken alternately, with its 95% interval ``low`` to ``high``.
+    ``default``: the winner's gain over the default schedule, exactly 1 if the default won. ``challenger``: the
+    default's gain over the fastest other schedule, if the default won. ``earlier``: the gain of this run's best over
+    the kernel of an earlier run. ``ended``: why the run ended, a key of :data:`ENDS`. ``drift``: median ratio of final
+    times to search times of the finalists. ``failure``: the most common message of failed trials, if any failed.
     """
 
     task: Task
@@ -98,12 +98,12 @@ class TuneResult:
 
     @property
     def all_failed(self) -> bool:
-        """Whether no trial was right; ``best`` then is an earlier run's, if any."""
+        """Whether every trial failed; ``best`` then is the kernel of an earlier run, if it has one."""
         return 0 < self.trials == sum(self.failed.values())
 
     @property
     def no_success(self) -> str:
-        """Why the run stored no kernel: its trials failed, how many and of what, or its finalists did."""
+        """Why the run stored no kernel: number and kinds of failed trials, or failed finalists."""
         if self.trials > sum(self.failed.values()):
             return "no kernel won: each of the fastest failed its second check"
         failed = ", ".join(f"{n} {kind}" for kind, n in self.failed.items()) or "none was run"
@@ -111,10 +111,10 @@ class TuneResult:
 
     @cached_property
     def kernel(self) -> Callable[..., Any]:
-        """The kernel that is now stored for the task, ``(inputs..., out=None)``, on the arrays of any framework.
+        """The task's stored kernel as a callable ``(inputs..., out=None)`` on the arrays of any framework.
 
-        On a CPU a plan (:meth:`tilewright.Library.plan`): arrays of exactly the task's shapes and dtypes. Raises
-        ``UsageError`` where no trial succeeded, or the kernel is another machine's.
+        On a CPU it is a plan (:meth:`tilewright.Library.plan`) for arrays of exactly the task's shapes and dtypes.
+        Raises ``UsageError`` if no trial succeeded, or the kernel is another machine's.
         """
         workload, target = self.task.workload, self.task.target
         if self.best is None:
@@ -135,7 +135,7 @@ class TuneResult:
         return call
 
     def to_dataframe(self) -> DataFrame:
-        """The run's trials, a row each: see :meth:`tilewright.database.Database.trials_frame`. It needs pandas."""
+        """The run's trials as rows: see :meth:`tilewright.database.Database.trials_frame`. It needs pandas."""
         from tilewright.database import Database
 
         with Database.open(self.database, create=False, readonly=True) as database:
@@ -154,20 +154,20 @@ class TuneResult:
 
     @property
     def search_seconds(self) -> float | None:
-        """The least search time of the run; ``None`` where no trial was measured."""
+        """Least search time of the run; ``None`` if no trial was measured."""
         return self.curve[-1][1] if self.curve else None
 
     @property
     def gain(self) -> float | None:
-        """How many times as fast the stored kernel is as the default schedule: the ratio of final times, else of search
-        times; ``None`` where the default schedule, the first trial, was not measured."""
+        """Speed of the stored kernel relative to the default schedule: the ratio of final times, else of search
+        times; ``None`` if the default schedule, the first trial, was not measured."""
         final = Gain.read(self.paired.get("default"))
         if final is not None:
             return final.ratio
         return self.curve[0][1] / self.curve[-1][1] if self.curve and self.curve[0][0] == 0 else None
 
     def gain_text(self, short: bool = False) -> str:
-        """The gain in words, with its interval. ``short``: as it stands in a table's column."""
+        """The gain in words, with its interval. ``short``: as for a table's column."""
         if self.best is None or self.gain is None:
             return "not measured"
         if self.best.default:
@@ -175,7 +175,7 @@ class TuneResult:
         return gain_text(Gain.read(self.paired.get("default")), self.gain, short)
 
     def search_note(self) -> str | None:
-        """Why the winner's search time is not the least of the run, in a sentence; ``None`` where it is the least."""
+        """One sentence why the winner's search time is not the least of the run; ``None`` if it is the least."""
         if self.best is None or self.kept or not self.curve:
             return None
         return search_note(self.best.trial, self.best.search_seconds, self.curve[-1], self.best.default)
@@ -191,7 +191,7 @@ class TuneResult:
         return f"{library}.plan({workload.op!r}{''.join(given)})({arrays})"
 
     def _facts(self) -> list[tuple[str, str]]:
-        """What a person wants to know, by name; the task itself has none."""
+        """Name and text of the facts to show; the task itself has an empty name."""
         target, best = self.task.target, self.best
         facts = [("", f"{self.task.workload.label} on {target.name} x{target.threads}")]
         if best is None:
@@ -207,7 +207,7 @@ class TuneResult:
         return [*facts, ("trials", f"{self.trials}{failed} in {with_unit(self.seconds, 's')}"), ("run", self.run)]
 
     def to_json(self) -> dict[str, Any]:
-        """Its fields, the task in parts; without ``interrupted``, which a run's state tells."""
+        """The result's fields, with the task split into fields; without ``interrupted``, as a run's state says it."""
         workload, target = self.task.workload, self.task.target
         left_out = {"task", "interrupted", "kernel", *(() if self.gate else ("gate",))}
         return {
@@ -220,8 +220,8 @@ class TuneResult:
 
 
 def gain_text(gain: Gain | None, by_search: float | None, short: bool = False) -> str:
-    """A gain over the default schedule in words. ``by_search``: the ratio of search times, for where no final compared
-    the two. ``short``: as it stands in a table's column."""
+    """A gain over the default schedule in words. ``by_search``: the ratio of search times, used if no final compared
+    the two kernels. ``short``: as for a table's column."""
     if gain is not None:
         return gain.text("" if short else "the default schedule")
     if by_search is None:
@@ -233,7 +233,7 @@ def gain_text(gain: Gain | None, by_search: float | None, short: bool = False) -
 
 
 def search_note(trial: int, seconds: float | None, least: tuple[int, float], default: bool = False) -> str | None:
-    """Why the search time of a winner, trial ``trial``, is not the least of its run; ``None`` where it is the least.
+    """One sentence why the search time of winner ``trial`` is not the least of its run; ``None`` if it is the least.
 
     ``least``: the trial with the least search time, and that time. ``default``: whether the winner is the default
     schedule.
@@ -250,13 +250,13 @@ def search_note(trial: int, seconds: float | None, least: tuple[int, float], def
 
 
 DRIFT = 0.05
-"""Relative change of the machine during a run that may decide between kernels."""
+"""Relative change of a machine's speed during a run that may change which kernel wins."""
 
 
 def drift_note(results: Iterable[TuneResult]) -> str | None:
-    """What to say of a machine that changed during runs; ``None`` where that changed no answer.
+    """Warning about a machine whose speed changed during runs; ``None`` if the change affected no winner.
 
-    It did where another kernel than the fastest trial won the final.
+    The change counts as relevant if the final chose another kernel than the fastest trial.
     """
     found = sorted(
         r.drift for r in results
@@ -273,13 +273,13 @@ def drift_note(results: Iterable[TuneResult]) -> str | None:
 
 
 def html_table(rows: Iterable[tuple[str, str]]) -> str:
-    """A table for notebooks: names, and what they are, in HTML."""
+    """An HTML table for notebooks from names and HTML values."""
     left = ' style="text-align:left"'
     return f"<table>{''.join(f'<tr><th{left}>{k}</th><td{left}>{v}</td></tr>' for k, v in rows)}</table>"
 
 
 def why_ended(summary: Mapping[str, Any]) -> str | None:
-    """Why a stored run ended, one of :data:`ENDS`; ``None`` where it runs, or was made before that was stored."""
+    """Why a stored run ended, a key of :data:`ENDS`; ``None`` for a running run, or one of an older version."""
     ended = summary.get("ended")
     why = ended.get("why") if isinstance(ended, Mapping) else None
     return why if isinstance(why, str) and why in ENDS else None
@@ -292,18 +292,18 @@ def default_is_best(summary: Mapping[str, Any]) -> bool:
 
 
 def failures(history: Sequence[TrialRecord]) -> dict[str, int]:
-    """How many trials failed, by kind."""
+    """Number of failed trials by kind."""
     return dict(Counter(r.outcome.kind.value for r in history if isinstance(r.outcome, Failure)))
 
 
 def commonest_failure(history: Sequence[TrialRecord]) -> str | None:
-    """The message of most failed trials."""
+    """The most common message of failed trials."""
     found = Counter(r.outcome.message for r in history if isinstance(r.outcome, Failure))
     return found.most_common(1)[0][0] if found else None
 
 
 def curve(history: Sequence[TrialRecord]) -> tuple[tuple[int, float], ...]:
-    """Trial number and best seconds so far, one point per improvement."""
+    """Trial number and best seconds so far, a point for each improvement."""
     points: list[tuple[int, float]] = []
     for r in history:
         if r.seconds is not None and (not points or r.seconds < points[-1][1]):

@@ -1,6 +1,6 @@
-"""The tuning loop: propose, build, measure, store, learn; then a final between the fastest.
+"""The tuning loop: propose, build, measure, store and learn; then a final between the fastest kernels.
 
-While one batch is measured on the device's cores, the next ones are proposed and built on the others.
+While one batch is measured on the device's cores, the next ones are proposed and built on the other cores.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from tilewright.tuner.strategies.base import Strategy
 Built = Artifact | Failure
 
 AHEAD = 2
-"""Batches in flight besides the one that is measured, at least: compilers never wait for a proposal."""
+"""Least number of batches in flight besides the measured one: compilers never wait for a proposal."""
 QUEUED = 2
-"""Batches given to the runner at once: the device does not wait while a batch is recorded and the next one proposed."""
+"""Number of batches queued at the runner: the device does not wait while the session stores and proposes batches."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """When a run ends: trials in all (failures included), the time of a budget, or, with ``until_converged``,
-    when further trials are expected to gain nothing. ``batch``: trials proposed at once; ``ahead``: batches that are
-    being built, or wait for the device, while one is measured."""
+    """When a run ends: after a number of trials (failures included), at the end of a time budget, or, with
+    ``until_converged``, once no improvement is expected. ``batch``: number of trials proposed at once. ``ahead``:
+    number of batches that are built, or wait for the device, while one batch is measured."""
 
     trials: int
     budget: Budget | None = None
@@ -56,16 +56,16 @@ class Limits:
 
 
 REPLACED = 0.8
-"""A kernel takes the incumbent's place if it takes at most this share of its time. Trials are timed against the
-incumbent, and times are its own times a ratio: who replaces it for any lucky ratio below 1 takes that luck along, into
-the times of all that follow, which shrink from trial to trial where the machine is noisy."""
+"""Largest ratio of a kernel's time to the incumbent's with which the kernel becomes the incumbent. Trials are timed
+against the incumbent, and their time is the incumbent's time multiplied by a ratio. A ratio below 1 by luck would enter
+the times of all later trials, which would shrink from trial to trial on a noisy machine."""
 LEARNED = 16
-"""Results from which on all of :attr:`Limits.ahead` are built ahead; half as many before: the first teach most."""
+"""Number of results before all of :attr:`Limits.ahead` are built ahead, half until then: early results teach most."""
 
 
 @dataclass
 class Building:
-    """Proposals that one compiler takes together."""
+    """Proposals that one compiler invocation builds together."""
 
     proposals: list[Proposal]
     builds: Future[list[Built]]
@@ -73,7 +73,7 @@ class Building:
 
 @dataclass
 class Measuring:
-    """Proposals that were built, and the outcomes of those that are measured."""
+    """Built proposals, and the outcomes of their measurement."""
 
     proposals: list[Proposal]
     built: list[Built]
@@ -82,7 +82,7 @@ class Measuring:
 
 @dataclass
 class Session:
-    """One run of one task; ``history`` may hold the trials of an interrupted session."""
+    """The search of one run of one task. ``history`` may hold the trials of an interrupted session."""
 
     task: Task
     run_id: str
@@ -106,13 +106,13 @@ class Session:
     def search(self, trials: int | None = None) -> bool:
         """Run trials until a limit is reached, the space is exhausted, or about ``trials`` more are stored.
 
-        Returns whether there may be more to try.
+        Returns whether more schedules may be left to try.
         """
         until = math.inf if trials is None else len(self.history) + trials
         try:
             return self._search(until)
         except Exception:
-            for m in self._measuring:  # what is measured stays, whatever ends the search
+            for m in self._measuring:  # measured trials are stored, whatever ends the search
                 with suppress(Exception):
                     self._record(m)
             raise
@@ -123,7 +123,7 @@ class Session:
         while len(self.history) < until or self._measuring:
             stopped = self.stop.is_set()
             if self.history and (stopped or (budget is not None and budget.left <= 0)):
-                # What is being measured is waited for, what is being built is not.
+                # Wait for running measurements, but not for builds.
                 self.ended, until = "stopped" if stopped else "time", 0
                 if not self._measuring:
                     break
@@ -142,7 +142,7 @@ class Session:
                 return False
         if until <= 0 or self._building:
             return until > 0
-        # A budget that tasks share spends nothing on proposals before their turn has come.
+        # Under a budget shared by several tasks, do not propose before the task's next slice.
         return self._propose() if budget is None else self._wanted() > 0
 
     @property
@@ -151,14 +151,14 @@ class Session:
         return [p.schedule for some in proposals for p in some]
 
     def _room(self, until: float) -> float:
-        """How many more trials the runner may be given now; 0 where it has enough to do."""
-        # The first kernel that is right becomes what the others are timed against.
+        """Number of further trials that the runner may take now; 0 if its queue is full."""
+        # The first correct kernel becomes the incumbent that later trials are timed against.
         if len(self._measuring) >= (QUEUED if self.incumbent is not None else 1):
             return 0
         return max(0, until - len(self.history) - sum(len(m.proposals) for m in self._measuring))
 
     def _measure(self, until: float) -> bool:
-        """Have a batch of what is built measured, in whatever order it was built; whether there is something."""
+        """Submit a batch of finished builds to the runner, in any order. Returns whether there was one."""
         room = min(self.limits.batch, self._room(until))
         proposals: list[Proposal] = []
         built: list[Built] = []
@@ -179,11 +179,11 @@ class Session:
         return True
 
     def _going_on(self, until: float) -> bool:
-        """Whether to propose more than what is in flight."""
+        """Whether to propose more schedules than are in flight."""
         flying = len(self._in_flight)
         if not flying:
             return True
-        # Of a budget that many tasks share nothing is spent on building what may never be measured.
+        # Under a budget shared by several tasks, build nothing that may never be measured.
         measured = len(self.history) + sum(len(m.proposals) for m in self._measuring)
         if not self.overlap or (self.limits.budget is not None and measured >= until):
             return False
@@ -191,7 +191,7 @@ class Session:
         return flying < (ahead + 1) * self.limits.batch
 
     def _wait(self, until: float) -> None:
-        """Wait for the device, and for compilers where it may be given more."""
+        """Wait for the device, and also for compilers if the runner has room."""
         futures: list[Future[Any]] = [m.outcomes for m in self._measuring[:1]]
         if self._room(until):
             futures += [b.builds for b in self._building]
@@ -203,7 +203,7 @@ class Session:
                 wait(futures, return_when=FIRST_COMPLETED)
 
     def settle(self) -> None:
-        """Wait for what is being built ahead. What cannot be built is raised when it is measured."""
+        """Wait for the builds in flight. A build's exception is raised later, when the build is measured."""
         for b in self._building:
             with suppress(Exception):
                 self.builder.wait(b.builds)
@@ -213,7 +213,7 @@ class Session:
         return fastest(self.history)
 
     def _propose(self, until: float = math.inf) -> bool:
-        """Start building a batch of proposals; whether there is one."""
+        """Start building a batch of proposals. Returns whether there was a proposal."""
         pending, left = self._in_flight, self._wanted()
         if self.limits.budget is not None:
             left = int(min(left, until - len(self.history) - len(pending)))
@@ -231,7 +231,7 @@ class Session:
         return True
 
     def _wanted(self) -> int:
-        """How many trials to propose; of none, ``ended`` says why."""
+        """Number of trials to propose; if 0, ``ended`` says why."""
         pending = len(self._in_flight)
         if self.stop.is_set():
             self.ended = "stopped"
@@ -246,7 +246,7 @@ class Session:
         return left
 
     def _fitting(self, pending: int) -> int:
-        """How many trials to propose for the time that is left. A run always gets its first ones."""
+        """Number of trials to propose for the remaining time. A run always gets its first trials."""
         budget = self.limits.budget
         if budget is None:
             return self.limits.batch
@@ -262,7 +262,7 @@ class Session:
         return max(0 if pending else 1, min(self.limits.batch, int(left / each) - pending))
 
     def _record(self, done: Measuring) -> None:
-        """Store the trials that were measured. Raises what kept them from being measured."""
+        """Store the trials of a measured batch. Raises the exception of a failed measurement job."""
         with self.clock.on("waiting for measurements"):
             outcomes = iter(done.outcomes.result())
         now = time.time()
@@ -284,7 +284,7 @@ class Session:
         self.observer.outlook(expected_gain(self.history, MORE), self._left())
 
     def _left(self) -> float | None:
-        """Seconds of searching that are left, as far as can be told."""
+        """Upper bound of the remaining search time in seconds; ``None`` before the first new trial."""
         if self._done == len(self.history):
             return None
         each = self.clock.elapsed / (len(self.history) - self._done)
@@ -295,7 +295,7 @@ class Session:
         self._done = len(self.history)
 
     def restore(self) -> None:
-        """After a resume: rebuild the fastest kernel so far, to pair new ones with."""
+        """Rebuild the fastest kernel of a resumed run as the incumbent."""
         best = self.best
         if best is None or best.seconds is None:
             return
@@ -319,6 +319,6 @@ class Session:
 
 
 def _seconds(trial: TrialRecord) -> float:
-    """What a trial took: built, checked and timed."""
+    """Seconds to build, check and time a trial."""
     m = trial.outcome
     return trial.build_seconds + (m.verify_seconds + m.measure_seconds if isinstance(m, Measurement) else 0.0)

@@ -1,4 +1,4 @@
-"""Settings that every kind of tuning takes, of one task or of several."""
+"""Settings of all tuning functions, for one task or several."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ class TuneSettings:
     """Settings of a search: its limits, where it measures, how it searches and where it stores. The functions that tune
     take each field as a keyword.
 
-    ``trials``: largest number of trials, failed ones included. 0 builds, checks, times and stores the schedule that the
-    cost model chooses.
+    ``trials``: largest number of trials, failed ones included. 0 builds, checks, times and stores the one schedule that
+    the cost model chooses.
     ``time_budget``: seconds for searches and finals together. ``until_converged``: the search ends once further trials
     are expected to gain less than noise. Several tasks share both limits.
     ``target``: ``cpu``, ``cuda`` or a variant of either. ``device``: cores (``cpu:0-1``), a GPU
     (``cuda:0``), or ``emulator``, which runs CUDA kernels on this processor for development: its times mean
     nothing, and its kernels are never served.
     ``strategy`` and ``cost_model``: a name, ``module:class``, or a class of yours that can be imported by its name.
-    ``seed``: the same one and the same results give the same proposals. ``db``: a path or URL.
+    ``seed``: equal seeds and equal results give equal proposals. ``db``: a path or URL.
     ``farm``: measure on a device farm instead, ``tls://HOST:PORT`` or a :class:`~tilewright.farm.client.Farm`;
     ``certs`` is its folder of certificates and ``device`` a device class of it.
     ``stop``: ends the search when it is set, as Ctrl-C does.
 
-    Raises ``UsageError`` for limits below zero, a budget that is no number of seconds above 0, and an unknown strategy
+    Raises ``UsageError`` for limits below zero, a time budget that is not a number above 0, and an unknown strategy
     or cost model.
     """
 
@@ -69,7 +69,7 @@ class TuneSettings:
         return self.trials is None and self.time_budget is None
 
     def method(self) -> tuple[str | None, str | None]:
-        """The names of the strategy and the cost model, which a run is stored with. Raises ``UsageError``."""
+        """Names of the strategy and the cost model, as stored with a run. Raises ``UsageError``."""
         strategy = cost_model = None
         if self.strategy is not None:
             from tilewright.tuner.strategies import STRATEGIES, get_strategy
@@ -89,13 +89,13 @@ class TuneSettings:
         return os.fspath(self.db) if self.db is not None else default_path()
 
     def database(self) -> Database:
-        """The database that results are stored in, opened. Raises ``DatabaseError``."""
+        """Open the database for results. Raises ``DatabaseError``."""
         from tilewright.database import Database
 
         return Database.open(self.location)
 
     def connected(self, say: Callable[[str], None]) -> AbstractContextManager[Farm | None]:
-        """The farm to measure on, if any; where it is given by its address, a connection for the length of a run."""
+        """The farm to measure on, or ``None``. An address is connected for the duration of the run."""
         if not isinstance(self.farm, str | os.PathLike):
             return nullcontext(self.farm)
         from tilewright.farm.client import Farm
@@ -103,9 +103,9 @@ class TuneSettings:
         return Farm(os.fspath(self.farm), self.certs, say=say)
 
     def place(self, connection: Farm | None, threads: int) -> Site:
-        """Where ``threads`` are measured: on this machine, or on the device class of a farm that ``device`` names.
+        """Return the measurement target with ``threads`` threads: this machine, or the farm's device class ``device``.
 
-        Raises ``UsageError`` or ``TargetUnavailable`` where there is none, or several device classes.
+        Raises ``UsageError`` or ``TargetUnavailable`` without a matching device, and for several device classes.
         """
         require_whole("threads", threads, 1)
         if connection is None:
@@ -124,6 +124,6 @@ DEFAULTS = TuneSettings()
 
 
 def require_whole(name: str, value: object, least: int) -> None:
-    """Raise ``UsageError`` for what is no whole number, or less than the least."""
+    """Raise ``UsageError`` if ``value`` is not a whole number of at least ``least``."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise UsageError(f"{name}={value!r} is not possible", f"Write a whole number of at least {least}")

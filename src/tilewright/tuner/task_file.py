@@ -5,15 +5,15 @@
     [[task]]
     operator = "matmul"
     params = { m = 512, n = 512, k = 512, activation = "relu" }
-    weight = 12         # calls, beside the other tasks; 1 if left out
+    weight = 12         # calls, relative to the other tasks; 1 by default
     dtype = "float32"   # or among the params
-    threads = 2         # those of --threads if left out
+    threads = 2         # by default the value of --threads
 
-``target = "cuda"`` in front of the tables says for which target they are, where ``--target`` names none. A size may be
-a range, ``m = "1..256"``; ``portfolio = 4`` then says how many kernels share it at most.
+``target = "cuda"`` before the tables sets the target of all tasks; ``--target`` overrides it. A size may be a range,
+``m = "1..256"``; ``portfolio = 4`` then limits the number of its kernels.
 
-A task of a model (``tilewright extract``) has no operator of its own: ``program`` is then what it computes, and
-``operator`` what it is called. Tasks with the same ``choice`` stand for each other: only the fastest is called.
+A task of a model (``tilewright extract``) has no operator of its own: ``program`` then holds its computation, and
+``operator`` is its name. Tasks with the same ``choice`` are alternatives: only the fastest is called.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ _RULES: Sequence[tuple[str, Any, str, str]] = (
     ("choice", str, "a choice is a name", "Write the same for tasks that stand for each other"),
     ("portfolio", int, "a portfolio is a whole number above 0", "Write how many kernels share it"),
 )
-"""Of a key its type, and what to say of a value that is not of it."""
+"""Key, type, message for a value of another type, and hint."""
 _EXAMPLE = "[[task]] tables with operator, params, and if you want weight, dtype and threads"
 
 
 def target_of(path: Path) -> str:
-    """The target for which a file's tasks are: what :func:`read_tasks` has checked, ``auto`` where it names none."""
+    """Return the target of a file that :func:`read_tasks` has checked; ``auto`` if it names none."""
     return str(tomllib.loads(path.read_text(encoding="utf-8")).get("target", "auto"))
 
 
 def read_tasks(path: Path, threads: int = 1) -> list[TuneTask]:
-    """The tasks of a file, checked: each makes a workload. Raises ``UsageError`` that names the file and the line.
+    """Read and check the tasks of a file: each makes a workload. Raises ``UsageError`` with the file and line.
 
-    ``threads``: of the tasks that give none.
+    ``threads``: of the tasks that set none.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -120,7 +120,7 @@ def _instead(key: str, known: Sequence[str]) -> str:
 
 
 def _at(path: Path, text: str, place: int, key: str) -> str:
-    """Where a key stands in the table at ``place`` of the file (-1: before the first), as well as text can tell."""
+    """File and line of a key in table number ``place`` (-1: before the first table), found by a text search."""
     lines = text.splitlines()
     heads = [n for n, line in enumerate(lines) if re.match(r"\s*\[\[\s*task\s*\]\]", line)]
     start = heads[place] if 0 <= place < len(heads) else 0

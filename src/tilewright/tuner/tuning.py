@@ -1,4 +1,4 @@
-"""One run of one task: put together from the database, the place and the settings; searched, and ended by its final."""
+"""One run of one task: set up from the database, the measurement target and the settings; search, then final."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ from tilewright.tuner.session import AHEAD, Limits, Session
 from tilewright.tuner.strategies import get_strategy
 
 FINALISTS = 8
-"""Trials that meet in the final: single trials are too noisy to tell the fastest few apart."""
+"""Largest number of trials in the final: single trials are too noisy to rank the fastest few."""
 ITSELF = {"ratio": 1.0, "low": 1.0, "high": 1.0}
-"""How many times as fast as the default schedule that schedule is."""
+"""The default schedule's gain over itself."""
 BATCH = 4
 COST_MODEL = "xgboost"
 
 
 @dataclass(frozen=True)
 class Tools:
-    """What runs at one place share: where they measure, what builds and what measures there."""
+    """Measurement target, builder and runner, shared by all runs on one target."""
 
     place: Site
     builder: Builder
@@ -52,7 +52,7 @@ class Tools:
     _peaks: dict[tuple[str, ...], Peaks] = field(default_factory=dict)
 
     def peaks(self, task: Task) -> Peaks:
-        """What the device reaches at most on a task's elements: measured once, as finals of runs follow each other."""
+        """Peak rates of the device for a task's element types, measured once per set of types."""
         w = task.workload
         kind = (*sorted({s.dtype for s in w.inputs}), w.output.dtype, w.precision)
         if kind not in self._peaks:
@@ -61,10 +61,10 @@ class Tools:
 
 
 class Tuning:
-    """A run that was begun in the database: :meth:`search`, at once or in parts, then :meth:`finish`.
+    """A run that the database already holds: :meth:`search`, at once or in parts, then :meth:`finish`.
 
-    ``first``: schedules to try before all others but the default. ``budget`` is for the final too.
-    ``constants_passed``: its :class:`task's <tilewright.core.Task>`.
+    ``first``: schedules to try right after the default. ``budget`` includes the final. ``constants_passed``: as of the
+    :class:`task <tilewright.core.Task>`.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Tuning:
         self.database, self.run, self.tools, self.watcher = database, run, tools, watcher
         self.interrupted = False
         self.problem: TilewrightError | None = None
-        # Limits of a target steer schedules and are no part of its identity: this device's count, not a stored run's.
+        # A target's limits steer schedules but are not part of its identity: use this device's, not the stored ones.
         task = replace(run.task, target=place.target, constants_passed=constants_passed)
         self.kernel = user_kernel.of_run(run)
         templates = user_kernel.templates_of(self.kernel, task)
@@ -102,7 +102,7 @@ class Tuning:
         self._fresh = True
         self.budget = budget
         if budget is not None:
-            budget.of(run.id, sum(math.prod(map(int, t.shape)) for t in task.workload.inputs))  # a range's longest
+            budget.of(run.id, sum(math.prod(map(int, t.shape)) for t in task.workload.inputs))  # at a range's maximum
             if self.session.history:
                 budget.took(run.id, 0, 0.0)
         watcher.started(run.id, task, len(self.session.history), run.trials_wanted, self.space.size)
@@ -113,19 +113,19 @@ class Tuning:
 
     @property
     def unreached(self) -> bool:
-        """Whether the time was over before its first trial."""
+        """Whether the time budget was used up before the first trial."""
         return self.budget is not None and not self.session.history and self.run.trials_wanted > 0
 
     @property
     def untried(self) -> int:
-        """How many templates have had no trial: what another one's schedule gains is not known before its first."""
+        """Number of templates without a trial: their improvement is unknown before the first trial."""
         tried = {r.schedule.template for r in self.session.history}
         return sum(s.template not in tried for s in self._others)
 
     def search(self, trials: int | None = None) -> bool:
-        """Run about ``trials`` more, or until a limit is reached. Returns whether there may be more to try.
+        """Run about ``trials`` more, or until a limit is reached. Returns whether more schedules may be left to try.
 
-        Ctrl-C ends it, and what was measured stays; it is raised where nothing was.
+        Ctrl-C ends the search and keeps its trials; without a successful trial it raises ``KeyboardInterrupt``.
         """
         session, more = self.session, False
         try:
@@ -148,11 +148,11 @@ class Tuning:
         return more and not self.interrupted
 
     def interrupt(self) -> None:
-        """What is left is not searched; a short final still is held."""
+        """Stop the search; a short final follows."""
         self.interrupted, self.session.ended = True, "stopped"
 
     def _more(self, trials: int | None) -> bool:
-        """Search on; a first batch shows a budget how long trials and finals take."""
+        """Continue the search. The first batch measures for the budget how long trials and finals take."""
         session, made = self.session, 0
         if self.budget is not None and not session.history:
             made = self.budget.first if trials is None else min(self.budget.first, trials)
@@ -165,8 +165,8 @@ class Tuning:
         return more
 
     def rehearse(self) -> None:
-        """Build and check the fastest kernel as the final does, which then finds it compiled: a budget learns how long
-        that takes."""
+        """Build and check the fastest kernel as the final does, so that a budget learns the duration. The final then
+        finds the kernel compiled."""
         best, budget = self.session.best, self.budget
         if best is None or budget is None or budget.rehearsed(self.run.id):
             return
@@ -177,14 +177,14 @@ class Tuning:
         budget.rehearsal(self.run.id, budget.now() - began)
 
     def fail(self, error: Exception) -> None:
-        """An error ended the search: what was measured before stays, and may be finished."""
+        """End the search with an error. Earlier trials stay, and :meth:`finish` may follow."""
         self.problem, self.session.ended = of_any(error), "failed"
 
     def finish(self, brief: bool = False) -> TuneResult:
-        """Hold the final, and store and return what the run found. ``brief``: between the two fastest trials alone.
+        """Run the final, and store and return the result. ``brief``: only the two fastest trials take part.
 
-        A budget says how many of the trials there is time for: one at least. Without any trial there is no final.
-        Ctrl-C shortens the final; it is raised where the run was interrupted before.
+        A budget sets the number of finalists: at least one. Without any trial there is no final. Ctrl-C shortens the
+        final; a second Ctrl-C raises ``KeyboardInterrupt``.
         """
         session, place = self.session, self.tools.place
         try:
@@ -213,20 +213,20 @@ class Tuning:
         return result
 
     def _ended(self, brief: bool) -> tuple[Peaks, FinalResult]:
-        """The device's peaks, and the final."""
+        """Peak rates of the device, and the result of the final."""
         session = self.session
         if self.interrupted:
             self.watcher.stage("stopping: final between the fastest (again to stop at once)")
         if self.unreached:
             return NO_PEAKS, FinalResult((), False)
-        # Whoever watches the database alone learns of it too, and why the search ended should this process die now.
+        # Readers of the database see the phase too, and why the search ended if this process dies now.
         self.database.update_summary(self.run.id, {"phase": "final", "ended": {"why": session.ended}})
         with session.clock.running(), session.clock.on("final"):
             peaks = self.tools.peaks(self.task)
             return peaks, self._final(2 if brief or self.interrupted else FINALISTS, peaks.flops)
 
     def _final(self, most: int, peak_flops: float | None) -> FinalResult:
-        """The final between at most so many trials, fewer where its share of a budget is short."""
+        """Run the final between at most ``most`` trials, fewer if its share of a budget is short."""
         place, budget = self.tools.place, self.budget
         untried = () if self.run.trials_wanted else (choice(self.model, self.space, self.initial, self.run.seed),)
         final = Final(
@@ -255,17 +255,17 @@ class Tuning:
 
 
 def _paired(final: FinalResult) -> dict[str, dict[str, float]]:
-    """How many times as fast, by name, as :class:`~tilewright.tuner.result.TuneResult` has it."""
+    """Gains by name, as in :class:`~tilewright.tuner.result.TuneResult`."""
     found = {}
     for name, c in final.paired.items():
         parts = {"ratio": c.ratio, "low": c.low, "high": c.high}
-        found[name] = {n: value for n, value in parts.items() if 0 < value < math.inf}  # few pairs: one end is open
+        found[name] = {n: value for n, value in parts.items() if 0 < value < math.inf}  # few pairs leave an open end
     return found | ({"default": dict(ITSELF)} if final.default else {})
 
 
 @contextmanager
 def set_by_signals(stop: threading.Event) -> Iterator[None]:
-    """Ctrl-C and SIGTERM set ``stop`` too: what a signal raises in a finaliser or a callback, Python drops."""
+    """Let Ctrl-C and SIGTERM set ``stop`` too: Python drops exceptions raised in finalisers or callbacks."""
 
     def handler(then: Callable[[int, FrameType | None], object]) -> Callable[[int, FrameType | None], None]:
         def handle(number: int, frame: FrameType | None) -> None:
@@ -287,7 +287,7 @@ def set_by_signals(stop: threading.Event) -> Iterator[None]:
 
 
 def fail(database: Database, run: StoredRun, error: BaseException) -> None:
-    """Store that a run was ended by an error, or by a second Ctrl-C."""
+    """Store that an error, or a second Ctrl-C, ended a run."""
     if isinstance(error, KeyboardInterrupt | SystemExit):
         database.finish_run(run.id, "interrupted", {"ended": {"why": "stopped"}})
     else:
@@ -296,20 +296,20 @@ def fail(database: Database, run: StoredRun, error: BaseException) -> None:
 
 
 def _batch(trials: int, runners: int) -> int:
-    """Trials proposed at once: few, to learn between them, but enough to keep every runner at work."""
+    """Number of trials proposed at once: few, so that the model learns between them, but enough for all runners."""
     return max(BATCH, min(BATCH * runners, trials // 8))
 
 
 def _ahead(lanes: int, batch: int) -> int:
-    """Batches in flight besides the one that is measured: what ``lanes`` compilers take at once, and one to follow."""
+    """Number of batches in flight besides the measured one: enough for ``lanes`` compilers, and one more."""
     return max(AHEAD, -(-lanes // batch) + 1)
 
 
 def _cost_model(database: Database, run: StoredRun, features: FeatureExtractor, watcher: Observer) -> CostModel:
-    """A model of the run's task, which starts from the one that the database holds."""
+    """Make the run's cost model, which starts from the model in the database."""
     name = str(run.settings.get("cost_model", COST_MODEL))
     if name == COST_MODEL and run.trials_wanted > REFIT:
-        xgboost()  # the run will train: not first while kernels are measured, its libraries' threads spin as they start
+        xgboost()  # load it before kernels are timed: the threads of its libraries spin when they start
     model = get_cost_model(name)(features.task, seed=run.seed, features=features)
     stored = database.load_model(features.task.target.key, str(VERSION))
     if stored is not None:

@@ -1,4 +1,4 @@
-"""Users' own kernels in a run: fitted before anything is measured, found again from the run's settings."""
+"""Users' own kernels in a run: checked before any measurement, and restored from the run's settings."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from tilewright.kernels.templates.base import Template
 
 SETTING = "own_kernel"
-"""Under which name a run's settings hold the kernel."""
+"""Name under which a run's settings hold the kernel."""
 
-PROBED = 3  # combinations of which one must compile
+PROBED = 3  # combinations of knob values; at least one must compile
 
 
 def fit(kernel: UserKernel, task: Task) -> None:
-    """See that a kernel fits a task and has something to search. Raises ``UsageError``."""
+    """Check that a kernel fits a task and has legal schedules, and register it. Raises ``UsageError``."""
     template = UserTemplate(kernel)
     template.bind(task)
     space = template.space(task)
@@ -35,7 +35,7 @@ def fit(kernel: UserKernel, task: Task) -> None:
 
 
 def templates_of(kernel: UserKernel | None, task: Task) -> tuple[Template, ...]:
-    """What a run of the task searches: the kernel's template, alone or before the built-in ones; these without one."""
+    """Templates that a run of the task searches: the kernel's own (alone or first), or the built-in templates."""
     if kernel is None:
         return templates_for(task)
     template = UserTemplate(kernel)
@@ -44,9 +44,9 @@ def templates_of(kernel: UserKernel | None, task: Task) -> tuple[Template, ...]:
 
 
 def probe(kernel: UserKernel, task: Task, builder: Builder) -> None:
-    """Compile a few combinations: a file that compiles with none of them is its author's to mend.
+    """Compile a few combinations of knob values. If none compiles, the kernel's author must correct the file.
 
-    Raises ``UsageError`` with the compiler's first error. What compiles is kept for the search.
+    Raises ``UsageError`` with the compiler's first error. Compiled kernels stay in the cache for the search.
     """
     template = UserTemplate(kernel)
     rng = random.Random(0)
@@ -69,7 +69,7 @@ def of_run(run: StoredRun) -> UserKernel | None:
 
 
 def resumed(given: UserKernel | None, run: StoredRun) -> None:
-    """Raise ``UsageError`` where another kernel is given than the one that the run tuned."""
+    """Raise ``UsageError`` if ``given`` is not the kernel that the run tuned."""
     stored = of_run(run)
     if given is not None and (stored is None or stored.name != given.name):
         why = f"tuned {stored.label} as it was then" if stored else "tuned no kernel of yours"
@@ -80,8 +80,8 @@ def resumed(given: UserKernel | None, run: StoredRun) -> None:
 
 
 def own_template(database: Database, run_id: str | None, name: str) -> UserTemplate | None:
-    """The template of a user's own kernel, made again from the settings of the run that it was found in; ``None`` where
-    the run is gone, its settings make no sense, or its kernel has another name."""
+    """Template of a user's own kernel, restored from the settings of its run. ``None`` if the run is gone, its
+    settings are invalid, or its kernel has another name."""
     try:
         own = of_run(database.run(run_id)) if run_id else None
     except (TilewrightError, ValueError, KeyError, TypeError, AttributeError):
@@ -90,7 +90,7 @@ def own_template(database: Database, run_id: str | None, name: str) -> UserTempl
 
 
 def template_version(database: Database, kernel: StoredKernel) -> int | None:
-    """The present version of a stored kernel's template; ``None`` where it is gone."""
+    """Current version of a stored kernel's template; ``None`` if the template is gone."""
     name = kernel.schedule.template
     try:
         return get_template(name).version

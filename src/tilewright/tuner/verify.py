@@ -1,4 +1,4 @@
-"""Verifying stored winners with the present compiler and templates."""
+"""Verifies stored winners with the current compiler and templates."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tilewright.tuner.user_kernel import template_version
 
 @dataclass(frozen=True)
 class Verified:
-    """A stored kernel's second look: its new time, or why it must not be served."""
+    """Result of verifying a stored kernel: its new time, or why it must not be served."""
 
     kernel: StoredKernel
     seconds: float | None
@@ -26,11 +26,11 @@ class Verified:
 
 
 def verify(database: Database, *, op: str | None = None, device: str = "auto") -> Iterator[Verified]:
-    """Rebuild, check and time the best kernel of every task that this machine's device models hold.
+    """Rebuild, check and time the best kernel of every task on this machine's device models.
 
-    ``device``: cores, a GPU, ``emulator``, or ``auto``: the processor and, if there is one, the GPU. A
-    kernel of an older template version is rebuilt by the present one (a changed version makes a
-    record stale, not lost): right again, it is stored with the new code; otherwise marked stale.
+    ``device``: cores, a GPU, ``emulator``, or ``auto``: the processor and, if there is one, the GPU. A kernel of an
+    older template version is rebuilt with the current version (a new version makes a record stale, not lost). A
+    correct kernel is stored with the new code; a wrong kernel is marked stale.
     """
     stored = [k for k in database.kernels(op) if k.rank == 1]
     stored.sort(key=lambda k: (k.task.target.kind, k.task.target.key))
@@ -46,7 +46,7 @@ def verify(database: Database, *, op: str | None = None, device: str = "auto") -
 
 
 def place_here(target: Target, device: str) -> Place | None:
-    """Where this machine runs kernels for ``target``; ``None`` where it does not, or is not asked to."""
+    """This machine's measurement target for ``target``; ``None`` if the machine or ``device`` does not run it."""
     backend = backends.backend_for(target) if device == "auto" else backends.backend_of(device)
     if target.kind not in backend.kinds or not backend.runs_here(target):
         return None

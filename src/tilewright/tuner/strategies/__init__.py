@@ -24,7 +24,7 @@ from tilewright.tuner.strategies.random import RandomStrategy
 
 
 class StrategyFactory(Protocol):
-    """Makes a strategy; ``initial`` schedules are proposed before all others."""
+    """Makes a strategy; ``initial`` schedules are proposed before any other schedule."""
 
     def __call__(
         self,
@@ -49,9 +49,9 @@ STRATEGIES: dict[str, StrategyFactory] = {
 
 
 def get_strategy(name: str) -> StrategyFactory:
-    """The strategy of that name, or at ``module:class``.
+    """Return the strategy with this name, or at ``module:class``.
 
-    Raises ``UsageError`` for an unknown strategy, and for one of Optuna's whose packages are not installed.
+    Raises ``UsageError`` for an unknown strategy, and for an Optuna strategy whose packages are not installed.
     """
     factory: StrategyFactory = STRATEGIES.get(name) or find("strategies", name, STRATEGIES)
     if isinstance(factory, type) and issubclass(factory, OptunaStrategy):

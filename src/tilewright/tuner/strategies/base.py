@@ -1,4 +1,4 @@
-"""What a strategy is: it decides which schedules to try next."""
+"""The interface of strategies, which choose the schedules to try next."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ class Strategy(Protocol):
     """Proposes schedules of one space."""
 
     def suggest(self, n: int, history: Sequence[TrialRecord], pending: Sequence[Schedule]) -> list[Proposal]:
-        """Up to ``n`` legal schedules to try, none of them in ``history`` or ``pending``.
+        """Return up to ``n`` legal schedules to try that are neither in ``history`` nor in ``pending``.
 
         A pure function of the seed, ``history`` (every trial of the run so far, in order) and
-        ``pending`` (proposed, without a result yet); fewer than ``n`` only when the space is exhausted.
+        ``pending`` (proposed, without a result yet). It returns fewer than ``n`` only if the space is exhausted.
         """
 
 
 class SpaceStrategy:
-    """What a strategy is made with. ``initial`` schedules are proposed before all others."""
+    """Constructor of strategies. ``initial`` schedules are proposed before any other schedule."""
 
     def __init__(
         self,
@@ -39,15 +39,15 @@ class SpaceStrategy:
         self.initial = tuple(initial)
 
     def first(self, n: int, seen: set[Schedule]) -> list[Schedule]:
-        """Up to ``n`` of the initial schedules, those that were not tried."""
+        """Up to ``n`` initial schedules that were not tried."""
         return [s for s in dict.fromkeys(self.initial) if s not in seen][:n]
 
 
 def derived_rng(seed: int, history: Sequence[TrialRecord], pending: Sequence[Schedule]) -> random.Random:
-    """Random numbers that depend on the seed and on how far the run is, and on nothing else."""
+    """A random generator seeded by the seed, the number of trials and the pending schedules alone."""
     return random.Random(digest([seed, len(history), [p.key for p in pending]]))
 
 
 def tried(history: Sequence[TrialRecord], pending: Sequence[Schedule]) -> set[Schedule]:
-    """What must not be proposed again."""
+    """Schedules that must not be proposed again."""
     return {r.schedule for r in history} | set(pending)

@@ -1,11 +1,11 @@
-"""Evolutionary search: mutate and cross the fastest, let the cost model pick among the offspring.
+"""Evolutionary search: mutation and crossover of the fastest schedules, with a cost model that selects the offspring.
 
-A round keeps the fastest schedules so far as parents, breeds a few generations from them (the favourites
-of one generation are parents of the next), lets the cost model screen about a thousand offspring cheaply
-and rank a shortlist carefully, and proposes a diverse top slice. Some proposals have the values of knobs that the
-search has neglected, so that the model also sees what it does not believe in. Several proposals may
-share a structure, since other launch arguments need no new binary, but enough structures are new. Where building takes
-far longer than measuring, some proposals take a binary that the run has: the device would wait for compilers.
+A round keeps the fastest schedules so far as parents and breeds a few generations from them. The cost model's
+favourites of one generation are parents of the next. The cost model screens about a thousand offspring cheaply, ranks a
+shortlist carefully, and the round proposes a diverse top slice. Some proposals have neglected knob values, so
+that the model also sees schedules that it ranks low. Several proposals may share a structure, since other launch
+arguments need no new binary, but enough structures are new. If a build takes far longer than a measurement, some
+proposals reuse a binary of the run, so that the device does not wait for compilers.
 """
 
 from __future__ import annotations
@@ -23,49 +23,49 @@ from tilewright.tuner.strategies.base import SpaceStrategy, derived_rng, tried
 from tilewright.tuner.strategies.random import fresh
 
 WARM_UP = 4
-"""Results before anything is bred; until then the cost model ranks random schedules."""
+"""Number of results before breeding starts; until then the cost model ranks random schedules."""
 WARM_UP_POOL = 64
-"""Random schedules drawn at once while warming up."""
+"""Number of random schedules drawn at once during the warm-up."""
 GOOD = 0.25
 """Share of a run's trials that count as successes of their template."""
 PARENTS = 24
 GENERATIONS = 3
 OFFSPRING = 20
-"""Offspring of each generation per proposal."""
+"""Number of offspring per generation and proposal."""
 IMMIGRANTS = 6
-"""Random schedules among the candidates, per proposal."""
+"""Number of random schedules among the candidates, per proposal."""
 FEWEST = 4
-"""Proposals for which there are candidates even if fewer are asked for."""
+"""Least number of proposals for which candidates are bred, even if fewer are requested."""
 SHORTLIST = 4
-"""Candidates per proposal that survive the cost model's cheap look."""
+"""Number of candidates per proposal that pass the cost model's cheap screening."""
 CROSSOVER = 0.4
 EPSILON = 0.1
-"""Share of proposals that are chosen for knob values which the search neglects."""
+"""Share of proposals that are chosen for neglected knob values."""
 NEGLECTED_POOL = 64
-"""Random schedules that are drawn to find neglected values."""
+"""Number of random schedules drawn to find neglected values."""
 FAVOURED = 8
-"""Drawn schedules with the most neglected values, among which the cost model chooses."""
+"""Number of drawn schedules with the most neglected values, from which the cost model chooses."""
 STALL = 32
-"""Trials without a faster one after which as many are bred from elsewhere: of random schedules, by the cost model."""
+"""Number of trials without an improvement, after which the same number is bred from random schedules instead."""
 REAL = 1.01
-"""Speedup over the best trial before it from which on a trial counts as faster."""
+"""Smallest speedup over the best earlier trial that counts as an improvement."""
 PER_STRUCTURE = 4
-"""Proposals of one round that share a binary."""
+"""Largest number of proposals of one round that share a binary."""
 STRUCTURES = 3
-"""At least one in this many proposals brings a structure that the run has not seen."""
+"""One in this number of proposals, at least, has a structure that is new to the run."""
 
 REUSED = 0.4
-"""Share of a run's trials that take a binary which the run has, where :data:`BUILDING` holds and there are such."""
+"""Share of a run's trials that reuse a binary of the run, if builds are slow (:data:`BUILDING`)."""
 BUILDING = 20.0
-"""Building a kernel takes so many times as long as measuring it. Many are built at once, one is measured at a time."""
+"""Ratio of build time to measurement time above which builds are slow. Builds run in parallel, measurements do not."""
 
 Draw = Callable[[random.Random], Schedule]
 Judge = Callable[[Sequence[Schedule]], Sequence[float] | Scores]
-"""Scores of schedules, higher is better."""
+"""Returns scores of schedules, higher is better."""
 
 
 class EvolutionaryStrategy(SpaceStrategy):
-    """See the module's text. Without a cost model, offspring are picked in random order."""
+    """The search of this module. Without a cost model, offspring are selected at random."""
 
     def suggest(self, n: int, history: Sequence[TrialRecord], pending: Sequence[Schedule]) -> list[Proposal]:
         rng = derived_rng(self.seed, history, pending)
@@ -92,15 +92,15 @@ class EvolutionaryStrategy(SpaceStrategy):
                 reused=SHORTLIST * reused,
             )  # fmt: skip
             pool = {s: pool[s] for s, _ in likely}
-        # Those with neglected values may bring no new structure, so the others make up for them.
+        # Proposals with neglected values may have no new structure, so the bred proposals bring it.
         picked = diverse(self._ranked(pool, rng), left - blind, old, first, extra=blind, reused=reused)
         out += [self._proposal(s, score, pool[s]) for s, score in picked]
         seen.update(s for s, _ in picked)
         return out + self._proposals(self._neglected(rng, n - len(out), seen, draw, screen), "random", rng)
 
     def _draw(self, history: Sequence[TrialRecord]) -> Draw:
-        """Draws random schedules: of a template as likely as it may be the best, from what its trials were worth
-        (Thompson 1933; a success is to be among the fastest quarter)."""
+        """Return a function that draws random schedules. It draws a template with the probability that the template is
+        the best one (Thompson sampling, 1933; a success is a trial among the fastest quarter)."""
         live = self.space.live
         if len(live) == 1:
             return live[0].sample
@@ -118,7 +118,7 @@ class EvolutionaryStrategy(SpaceStrategy):
     def _neglected(
         self, rng: random.Random, n: int, seen: set[Schedule], draw: Draw, screen: Judge | None
     ) -> list[Schedule]:
-        """``n`` schedules with knob values that random search would have tried more often than this search did."""
+        """``n`` schedules with knob values that random search would have tried more often than this search."""
         drawn = fresh(self.space, rng, max(n, NEGLECTED_POOL), seen, draw) if n else []
         likely = [s for s, _ in _best_first(drawn, screen, rng)]
         out: list[Schedule] = []
@@ -132,7 +132,7 @@ class EvolutionaryStrategy(SpaceStrategy):
         self, rng: random.Random, history: Sequence[TrialRecord], seen: set[Schedule], n: int, draw: Draw,
         screen: Judge | None,
     ) -> dict[Schedule, str]:  # fmt: skip
-        """New candidates for ``n`` proposals, each with how it came about; ``screen``: the cost model's cheap look."""
+        """Breed new candidates for ``n`` proposals, by schedule with their origin. ``screen``: the cheap cost model."""
         elite = [] if _stalled(history) else self._fastest(history)
         pool = dict.fromkeys(fresh(self.space, rng, IMMIGRANTS * n, seen, draw), "sample")
         parents = elite or list(pool)
@@ -147,13 +147,13 @@ class EvolutionaryStrategy(SpaceStrategy):
                     pool.setdefault(child, origin)
             favourites = _best_first(pool, screen, rng)[:PARENTS] if generation + 1 < GENERATIONS else []
             if favourites and favourites[0][1] != favourites[-1][1]:
-                # Alternate: what was measured to be fast, and what is believed to be.
+                # Alternate measured and predicted favourites.
                 pairs = zip_longest(elite, [s for s, _ in favourites])
                 parents = [s for pair in pairs for s in pair if s is not None]
         return pool
 
     def _fastest(self, history: Sequence[TrialRecord]) -> list[Schedule]:
-        """The fastest trials that are in the space as it is today, few of each structure."""
+        """The fastest trials that today's space still contains, at most ``PER_STRUCTURE`` per structure."""
         timed = sorted((r for r in history if r.seconds is not None), key=lambda r: (r.seconds, r.number))
         count: Counter[Structure] = Counter()
         out: list[Schedule] = []
@@ -170,7 +170,7 @@ class EvolutionaryStrategy(SpaceStrategy):
         return out
 
     def _ranked(self, pool: Iterable[Schedule], rng: random.Random) -> Ranked:
-        """By the cost model's best judgement."""
+        """Candidates by the cost model's careful prediction, best first."""
         return _best_first(pool, self.model.predict if self.model is not None else None, rng)
 
     def _proposals(self, schedules: Sequence[Schedule], origin: str, rng: random.Random) -> list[Proposal]:
@@ -178,12 +178,12 @@ class EvolutionaryStrategy(SpaceStrategy):
         return [self._proposal(s, score[s], origin) for s in schedules]
 
     def _proposal(self, schedule: Schedule, score: float | None, origin: str) -> Proposal:
-        """A score that only orders is no prediction."""
+        """A proposal. It stores the score only if the model is calibrated: an uncalibrated score is no prediction."""
         return Proposal(schedule, score if self.model is not None and self.model.calibrated else None, origin)
 
 
 def _stalled(history: Sequence[TrialRecord]) -> bool:
-    """Whether the search is to leave its fastest schedules for a while."""
+    """Whether the search has stalled and breeds from random schedules for the next ``STALL`` trials."""
     best = fastest(history)
     as_fast = math.inf if best is None or best.seconds is None else best.seconds * REAL
     since = len(history) - 1 - next((n for n, r in enumerate(history) if (r.seconds or math.inf) <= as_fast), -1)
@@ -191,7 +191,7 @@ def _stalled(history: Sequence[TrialRecord]) -> bool:
 
 
 def _owed_binaries(history: Sequence[TrialRecord], old: Sequence[Schedule], count: int) -> int:
-    """How many of ``count`` more proposals are to take a binary of the ``old`` ones; half of them at the most."""
+    """Number of the ``count`` next proposals that must reuse a binary of ``old`` schedules; at most half."""
     built = [r.build_seconds for r in history if r.build_seconds > 0]
     measured = [m.verify_seconds + m.measure_seconds for r in history if isinstance(m := r.outcome, Measurement)]
     if not built or not measured or not 0 < BUILDING * fmean(measured) <= fmean(built):
@@ -201,7 +201,7 @@ def _owed_binaries(history: Sequence[TrialRecord], old: Sequence[Schedule], coun
 
 
 _KnobValue = tuple[str, str, Value]
-"""A template, a knob of it, and a value."""
+"""Template, knob name and value."""
 
 
 def _knob_values(s: Schedule) -> list[_KnobValue]:
@@ -209,7 +209,7 @@ def _knob_values(s: Schedule) -> list[_KnobValue]:
 
 
 def _owed(drawn: Sequence[Schedule], tried: Sequence[Schedule]) -> dict[Schedule, float]:
-    """For each drawn schedule, the trials that its knob values lack in comparison with random search, summed."""
+    """For each drawn schedule: how often ``tried`` lacks its knob values, relative to random search, summed."""
     expected, have = (Counter(v for s in of for v in _knob_values(s)) for of in (drawn, tried))
     there, trials = (Counter(s.template for s in of) for of in (drawn, tried))
 
@@ -221,7 +221,7 @@ def _owed(drawn: Sequence[Schedule], tried: Sequence[Schedule]) -> dict[Schedule
 
 
 class _Once:
-    """Judges each schedule once: most of a generation's candidates were candidates before."""
+    """Caches scores by schedule: most candidates of a generation were candidates before."""
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
@@ -239,7 +239,7 @@ Ranked = list[tuple[Schedule, float | None]]
 
 
 def _best_first(pool: Iterable[Schedule], judge: Judge | None, rng: random.Random) -> Ranked:
-    """Ties, and the absence of a judge, leave a random order."""
+    """Schedules with scores, best first. Ties, or no judge, leave a random order."""
     schedules = list(pool)
     rng.shuffle(schedules)
     if judge is None or not schedules:
@@ -254,7 +254,7 @@ def structure_of(schedule: Schedule) -> Structure:
 
 
 def _fit_parent(rng: random.Random, parents: Sequence[Schedule]) -> Schedule:
-    """A parent, the first ones more often."""
+    """A random parent; the first parents are more likely."""
     return parents[int(len(parents) * rng.random() ** 2)]
 
 
@@ -267,11 +267,12 @@ def diverse(
     extra: int = 0,
     reused: int = 0,
 ) -> Ranked:
-    """``count`` of ``ranked``, best first, spread over structures as far as that is possible.
+    """Choose ``count`` schedules of ``ranked``, best first, spread over structures as far as possible.
 
-    At most ``per_structure`` share one. With those in ``first``, at least one in ``STRUCTURES`` has a
-    structure of its own; and counting the ``old`` ones and ``extra`` others, so do the run's trials. ``reused`` of them
-    have a structure of the ``old`` ones, or of each other, if there are so many.
+    At most ``per_structure`` share one structure. At least one in ``STRUCTURES`` of ``first`` and the chosen schedules
+    has a structure of its own. The share also holds for all trials of the run (``old``, ``first``, the chosen and
+    ``extra`` schedules). ``reused`` of the chosen schedules have a structure of ``old`` or of an earlier choice, if
+    ``ranked`` has that number.
     """
     used = Counter(structure_of(s) for s in first)
     done = list(old)

@@ -10,7 +10,7 @@ from tilewright.tuner.strategies.base import SpaceStrategy, tried
 
 
 class GridStrategy(SpaceStrategy):
-    """Walks the space; ``initial`` schedules come first. Meant for spaces of a few thousand."""
+    """Enumerates the space; ``initial`` schedules come first. Meant for spaces of a few thousand schedules."""
 
     def suggest(self, n: int, history: Sequence[TrialRecord], pending: Sequence[Schedule]) -> list[Proposal]:
         seen = tried(history, pending)

@@ -1,10 +1,10 @@
 """Optuna's samplers as search strategies.
 
-A study is rebuilt from the history for every call, so proposals depend on the seed and on what was measured only.
-Each template has a study of its own, in which every trial has the same parameters, as CMA-ES, the Gaussian process
-and quasi-random sequences need it; where there are several templates, a study of one categorical parameter picks.
-The objective is the logarithm of a trial's seconds. A failed trial counts as twice as slow as the slowest that
-succeeded: none of the samplers learns from trials that are marked as failed, and only TPE from pruned ones.
+Every call rebuilds a study from the history, so proposals depend only on the seed and the measurements. Each template
+has a study of its own, in which every trial has the same parameters, as CMA-ES, the Gaussian process and quasi-random
+sequences require. If there are several templates, a study of one categorical parameter chooses the template. The
+objective is the logarithm of a trial's seconds. A failed trial counts as twice the slowest successful time: none of the
+samplers learns from trials that are marked as failed, and only TPE learns from pruned trials.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
 
 STEPS = 64
-"""Mutations away from a proposal that is known already, before a random schedule is proposed instead."""
+"""Number of mutations of an already known proposal before a random schedule replaces it."""
 GP_START = 10
-"""Results of a template before its Gaussian process is asked; random points until then."""
+"""Number of a template's results before its Gaussian process is asked; random points until then."""
 GP_FASTEST = 64
 GP_LATEST = 64
-"""What the Gaussian process sees of a long run, since its work grows with the cube of that: so many of each."""
+"""Numbers of fastest and of latest trials that the Gaussian process sees, as its work grows with their cube."""
 
 Evaluated = tuple[Point, float]
-"""A point and the objective there, less is better."""
+"""A point and its objective; lower is better."""
 
 
 class OptunaStrategy(SpaceStrategy, ABC):
-    """Proposals of one of Optuna's samplers, moved to legal schedules that are not known yet.
+    """Proposals of an Optuna sampler, moved to the nearest legal schedules that are not known yet.
 
-    ``initial`` schedules come first. The cost model is not used.
+    ``initial`` schedules come first. The cost model is unused.
     """
 
     needs: ClassVar[tuple[str, ...]] = ("optuna",)
-    """Packages, all of the extra ``optuna`` but for torch."""
+    """Required packages; the extra ``optuna`` installs all of them except torch."""
     origin: ClassVar[str]
     learns: ClassVar[bool] = True
     """Whether proposals depend on measured times."""
@@ -62,7 +62,7 @@ class OptunaStrategy(SpaceStrategy, ABC):
 
     @classmethod
     def require(cls) -> None:
-        """Raises ``UsageError`` where a package that the strategy needs is not installed."""
+        """Raise ``UsageError`` if a package that the strategy needs is not installed."""
         missing = [name for name in cls.needs if find_spec(name) is None]
         if missing:
             also = " torch" if "torch" in missing else ""
@@ -89,7 +89,7 @@ class OptunaStrategy(SpaceStrategy, ABC):
         pending: Sequence[Schedule],
         seen: set[Schedule],
     ) -> list[Proposal]:
-        """Up to ``n`` proposals, which are added to ``seen``; it ends early where new ones are hard to come by."""
+        """Up to ``n`` proposals, which are added to ``seen``; fewer if the mutations find no new schedule."""
         done, waiting = self._sorted(history, pending)
         picker = _Picker(rng, done, waiting, self.learns) if len(self._templates) > 1 else None
         askers: dict[str, Asker] = {}
@@ -113,7 +113,7 @@ class OptunaStrategy(SpaceStrategy, ABC):
     def _sorted(
         self, history: Sequence[TrialRecord], pending: Sequence[Schedule]
     ) -> tuple[dict[str, list[Evaluated]], dict[str, list[Point]]]:
-        """What was measured and what is awaited, by template, in order."""
+        """Finished trials with their objective, and pending points, by template, in order."""
         failed = 2 * max((r.seconds for r in history if r.seconds is not None), default=1.0)
         done: dict[str, list[Evaluated]] = {name: [] for name in self._templates}
         waiting: dict[str, list[Point]] = {name: [] for name in self._templates}
@@ -133,7 +133,7 @@ class OptunaStrategy(SpaceStrategy, ABC):
 
     @staticmethod
     def _unseen(rng: random.Random, knobs: KnobSpace, point: Mapping[str, int], seen: set[Schedule]) -> Schedule | None:
-        """The schedule nearest to ``point``, or one a short walk away from it."""
+        """The unseen schedule nearest to ``point``, or a few mutations away; ``None`` if all of those are seen."""
         schedule = knobs.nearest(rng, point)
         for _ in range(STEPS):
             if schedule not in seen:
@@ -143,13 +143,13 @@ class OptunaStrategy(SpaceStrategy, ABC):
 
     @abstractmethod
     def _asker(self, known: Known) -> Asker:
-        """A study of one template."""
+        """Make the study of one template."""
 
 
 @dataclass(frozen=True)
 class Known:
-    """Trials of one template: those that are done, and points that are awaited. ``seed``: of its sampler; ``drawn``:
-    schedules that the run has proposed so far, of every template."""
+    """Trials of one template: finished ones and pending points. ``seed``: of the sampler; ``drawn``: number of
+    schedules that the run has proposed so far, of all templates."""
 
     knobs: KnobSpace
     seed: int
@@ -158,7 +158,7 @@ class Known:
     drawn: int
 
     def asker(self, sampler: BaseSampler, lie: float | None = None) -> Asker:
-        """A study of these trials. ``lie``: as of :class:`Asker`."""
+        """A study of the known trials. ``lie``: as of :class:`Asker`."""
         asker = Asker(sampler, self.knobs.distributions, lie)
         for point, value in self.done:
             asker.add(point, value)
@@ -168,9 +168,9 @@ class Known:
 
 
 class Asker:
-    """A study to ask for points: trials that ended, and those that are awaited as running ones.
+    """A study that is asked for points. It holds finished trials, and pending trials as running ones.
 
-    ``lie``: a value with which awaited trials count as done instead.
+    ``lie``: a value with which pending trials count as finished instead.
     """
 
     def __init__(
@@ -193,7 +193,7 @@ class Asker:
         )
 
     def expect(self, point: Point) -> None:
-        """Add a trial that has no result yet."""
+        """Add a pending trial."""
         from optuna.trial import TrialState, create_trial
 
         if self.lie is not None:
@@ -202,7 +202,7 @@ class Asker:
         self.study.add_trial(create_trial(state=TrialState.RUNNING, params=point, distributions=self.distributions))
 
     def ask(self) -> Point:
-        """What the sampler proposes. Its trial counts as failed: what becomes of it is told by ``expect``."""
+        """Return the sampler's proposal. Its trial counts as failed: ``expect`` adds the point actually proposed."""
         from optuna.trial import TrialState
 
         trial = self.study.ask(self.distributions)
@@ -210,7 +210,7 @@ class Asker:
         return {name: int(value) for name, value in trial.params.items()}
 
     def advance(self, names: Sequence[str]) -> Mapping[str, Any]:
-        """Have the sampler take in what it was told, for a proposal of these parameters; returns its notes."""
+        """Let the sampler process the added trials, for a proposal of the parameters ``names``; returns its notes."""
         from optuna.trial import TrialState
 
         trial = self.study.ask({name: self.distributions[name] for name in names})
@@ -219,7 +219,7 @@ class Asker:
 
 
 class _Picker:
-    """Which template to try next: TPE on one categorical parameter, or any where nothing is learned."""
+    """Chooses the next template: TPE on one categorical parameter, or uniform for samplers that do not learn."""
 
     def __init__(
         self,
@@ -259,7 +259,7 @@ def _uniform(seed: int) -> BaseSampler:
 
 
 class TPEStrategy(OptunaStrategy):
-    """Tree-structured Parzen estimator, multivariate; what is awaited counts as slow."""
+    """Multivariate tree-structured Parzen estimator; pending trials count as slow."""
 
     origin = "optuna-tpe"
 
@@ -268,10 +268,10 @@ class TPEStrategy(OptunaStrategy):
 
 
 class GPStrategy(OptunaStrategy):
-    """Gaussian process with expected improvement; what is awaited counts as average.
+    """Gaussian process with expected improvement; pending trials count as average.
 
-    The sampler's own way with running trials costs twice as much, and its older versions have none. Of a long run it
-    sees the fastest and the latest trials only.
+    The sampler's own handling of running trials costs twice as much, and older versions lack it. In a long run the
+    process sees only the fastest and the latest trials.
     """
 
     origin = "optuna-gp"
@@ -280,7 +280,7 @@ class GPStrategy(OptunaStrategy):
     def suggest(self, n: int, history: Sequence[TrialRecord], pending: Sequence[Schedule]) -> list[Proposal]:
         import torch
 
-        # Threads make its small steps several times slower, and would run beside the kernels that are being timed.
+        # Threads make the sampler's small steps several times slower, and would disturb kernels that are being timed.
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
         try:
@@ -300,7 +300,7 @@ class GPStrategy(OptunaStrategy):
 
 
 class RandomSamplerStrategy(OptunaStrategy):
-    """Uniform over the values of each knob, then moved to what is legal: unlike ``random``, not uniform over that."""
+    """Uniform over each knob's values, then moved to the nearest legal schedule; ``random`` is uniform over those."""
 
     origin = "optuna-random"
     learns = False
@@ -310,7 +310,7 @@ class RandomSamplerStrategy(OptunaStrategy):
 
 
 class QMCStrategy(OptunaStrategy):
-    """A scrambled Sobol sequence, gone on with from call to call."""
+    """A scrambled Sobol sequence that continues from call to call."""
 
     origin = "optuna-qmc"
     needs = ("optuna", "scipy")
@@ -321,7 +321,7 @@ class QMCStrategy(OptunaStrategy):
 
         sampler = QMCSampler(seed=self.seed % 2**32, scramble=True, independent_sampler=_uniform(known.seed))
         asker = Asker(sampler, known.knobs.distributions)
-        # The sampler takes its parameters from the first trial, and the place in the sequence from the study.
+        # The sampler takes its parameters from the first trial, and the index in the sequence from the study.
         asker.add(dict.fromkeys(asker.distributions, 0), 0.0)
         asker.ask()
         number = asker.storage.get_study_id_from_name(asker.study.study_name)
@@ -331,10 +331,10 @@ class QMCStrategy(OptunaStrategy):
 
 
 class CMAESStrategy(OptunaStrategy):
-    """CMA-ES on the ordered knobs; TPE on the others, which it cannot handle.
+    """CMA-ES on the ordered knobs; TPE on the unordered knobs, which CMA-ES cannot handle.
 
-    The history is told in generations, whoever proposed it, so the optimiser learns where the fast schedules are
-    from trials that were moved to legal ones, too.
+    The history is passed in generations, whatever proposed its trials. So the optimiser also learns from trials that
+    were moved to legal schedules.
     """
 
     origin = "optuna-cmaes"
@@ -353,7 +353,7 @@ class CMAESStrategy(OptunaStrategy):
         # The sampler begins once there is a trial.
         asker = replace(known, done=done[:1], waiting=()).asker(sampler)
         for start in range(1, len(done), size):
-            # A generation's number and the optimiser's state: they make the next trials that generation.
+            # The attributes hold the generation number and the optimiser state, and put the trials into the generation.
             attributes = asker.advance(ordered[:1])
             for point, value in done[start : start + size]:
                 asker.add(point, value, attributes)
@@ -364,7 +364,7 @@ class CMAESStrategy(OptunaStrategy):
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without Optuna's line for each study, and its notes that an interface is experimental."""
+    """Silence Optuna's log line for each study, and its warnings of experimental interfaces."""
     import optuna
 
     level = optuna.logging.get_verbosity()

@@ -1,8 +1,7 @@
-"""Knobs as Optuna sees them, and the legal schedule nearest to what it proposes.
+"""Maps knobs to Optuna's parameters, and Optuna's proposals to the nearest legal schedule.
 
-Optuna knows independent parameters and no constraints. So it sees the position of a knob's value among its values,
-an integer where neighbours are alike and a category where they are not, and a proposal is moved to the nearest
-schedule that is legal.
+Optuna knows independent parameters and no constraints. So each knob is the index of its value: an integer if
+neighbouring values are similar, a category if not. A proposal is moved to the nearest legal schedule.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
 
 Point = dict[str, int]
-"""A schedule as Optuna has it: the position of each knob's value, for the knobs that have a choice."""
+"""A schedule in Optuna's terms: the index of each knob's value, for knobs with more than one value."""
 
 
 def positions(count: int, ordered: bool) -> BaseDistribution:
-    """The positions of a knob's ``count`` values, as Optuna's distribution. ``ordered``: neighbours are alike."""
+    """Optuna's distribution of the indices of ``count`` values. ``ordered``: neighbouring values are similar."""
     from optuna.distributions import CategoricalDistribution, IntDistribution
 
     return IntDistribution(0, count - 1) if ordered else CategoricalDistribution(tuple(range(count)))
 
 
 class KnobSpace:
-    """One template's space in Optuna's terms."""
+    """One template's search space in Optuna's terms."""
 
     def __init__(self, space: SearchSpace) -> None:
         self.space = space
@@ -40,7 +39,7 @@ class KnobSpace:
         return {k.name: positions(len(k.values), k.ordered) for k in self.space.knobs if len(k.values) > 1}
 
     def point(self, schedule: Schedule) -> Point | None:
-        """``None`` if the schedule is not of this space as it is today (templates have versions)."""
+        """The point of a schedule; ``None`` if today's space does not contain it (templates have versions)."""
         try:
             self.space.check(schedule)
         except IllegalSchedule:

@@ -10,15 +10,15 @@ from tilewright.search_space import Space
 from tilewright.tuner.strategies.base import SpaceStrategy, derived_rng, tried
 
 PATIENCE = 50
-"""Draws per wanted schedule before a nearly exhausted space is walked instead."""
+"""Number of draws per requested schedule before a nearly exhausted space is enumerated instead."""
 
 
 def fresh(
     space: Space, rng: random.Random, n: int, seen: set[Schedule],
     sample: Callable[[random.Random], Schedule] | None = None,
 ) -> list[Schedule]:  # fmt: skip
-    """Up to ``n`` different random members of ``space`` outside ``seen``; fewer if it has no more. ``sample`` draws one
-    (default: the space does), while it draws others than those."""
+    """Up to ``n`` different random schedules of ``space`` outside ``seen``; fewer if the space has no more. ``sample``
+    draws a schedule (default: ``space.sample``, which also takes over if ``sample`` finds too few)."""
     out: dict[Schedule, None] = {}
     for draw in (space.sample,) if sample is None else (sample, space.sample):
         for _ in range(PATIENCE * n):
@@ -28,7 +28,7 @@ def fresh(
             if schedule not in seen:
                 out[schedule] = None
     if len(out) < n:
-        # Draws keep hitting what is known, so what is left is few enough to list.
+        # Most draws are known schedules, so the space has few unknown ones left, and listing them is cheap.
         rest = [s for s in space if s not in seen and s not in out]
         rng.shuffle(rest)
         out.update(dict.fromkeys(rest[: n - len(out)]))
