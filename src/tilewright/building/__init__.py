@@ -1,1 +1,1 @@
-"""From candidates to artifacts: printed, compiled, kept (docs/measurement.md)."""
+"""Builds candidates into artifacts: printed, compiled, cached (docs/measurement.md)."""

@@ -29,7 +29,7 @@ COST_MODELS: dict[str, CostModelFactory] = {
 
 
 def get_cost_model(name: str) -> CostModelFactory:
-    """The cost model of that name, or at ``module:class``. Raises ``UsageError`` for an unknown one."""
+    """Return the cost model with this name, or at ``module:class``. Raises ``UsageError`` for an unknown name."""
     factory: CostModelFactory = COST_MODELS.get(name) or find("cost_models", name, COST_MODELS)
     return factory
 

@@ -1,4 +1,4 @@
-"""What a cost model is: it learns from trials which schedules are likely to be fast."""
+"""The interface of cost models, which learn from trials to predict which schedules are fast."""
 
 from __future__ import annotations
 
@@ -22,59 +22,59 @@ class CostModelError(TilewrightError):
 class CostModel(Protocol):
     """Ranks the schedules of one task.
 
-    What :meth:`predict` answers depends on the seed, on what it was made with and on the records that it was given,
-    never on how often or in which steps they arrived: strategies rely on it to be reproducible.
+    The answers of :meth:`predict` depend on the seed, the constructor's arguments and the given records alone, not on
+    the number or size of updates: strategies rely on this to be reproducible.
     """
 
     def update(self, records: Sequence[TrialRecord]) -> None:
         """Learn from every trial of this run so far, failures included.
 
-        A later call replaces an earlier one. Records of schedules that are not in the task's space (an older
-        template) are skipped. Cheap; fitting may wait for :meth:`predict`.
+        A later call replaces an earlier one. Records of schedules outside the task's space (an older
+        template) are skipped. The call is cheap; fitting may wait for :meth:`predict`.
         """
         ...
 
     def recall(self, records: Sequence[TrialRecord], task: Task) -> None:
-        """Learn also from the trials of an earlier run, of this model's task or of another: only within a run do
-        times compare."""
+        """Learn also from the trials of an earlier run, of this model's task or another. Times are comparable only
+        within a run."""
         ...
 
     def load(self, data: bytes) -> None:
         """Start from a trained model of all tasks (:class:`~tilewright.cost_model.transfer.TransferModel`) instead of
-        the shipped one. Raises ``CostModelError`` for one that does not fit."""
+        the shipped one. Raises ``CostModelError`` for an unusable model."""
         ...
 
     def predict(self, schedules: Sequence[Schedule]) -> Scores:
-        """Finite scores, one a schedule, higher is better; estimates of ``-log(seconds)`` once :attr:`calibrated`.
+        """Return a finite score per schedule, higher is better; estimates of ``-log(seconds)`` once :attr:`calibrated`.
         Works before any update."""
         ...
 
     @property
     def calibrated(self) -> bool:
-        """Whether scores are on the scale of this run's times, so that they may be stored beside them."""
+        """Whether scores are on the scale of this run's times, so that they may be stored with the trials."""
         ...
 
     def screen(self, schedules: Sequence[Schedule]) -> Scores:
-        """The same at a few microseconds a schedule, so rougher; all zero if there is no opinion.
+        """Like :meth:`predict`, but rougher, at a few microseconds per schedule; all zero without an opinion.
 
-        The search breeds thousands of schedules with this and asks :meth:`predict` about the best.
+        The search screens thousands of schedules with it and calls :meth:`predict` for the best.
         """
         ...
 
 
 class Stateless:
-    """Base of models that learn nothing."""
+    """Base of models that do not learn."""
 
     calibrated = False
 
     def update(self, records: Sequence[TrialRecord]) -> None:
-        """Nothing to learn."""
+        """Do nothing: the model does not learn."""
 
     def recall(self, records: Sequence[TrialRecord], task: Task) -> None:
-        """Nothing to learn."""
+        """Do nothing: the model does not learn."""
 
     def load(self, data: bytes) -> None:
-        """Nothing to start from."""
+        """Do nothing: the model does not learn."""
 
     def screen(self, schedules: Sequence[Schedule]) -> Scores:
         return np.zeros(len(schedules))

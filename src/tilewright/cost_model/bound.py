@@ -1,5 +1,5 @@
-"""The least clocks that a CUDA schedule takes, from its static features: the formula that machine code is judged by
-(:mod:`~tilewright.backends.cuda.bound`), before there is any."""
+"""A lower bound of a CUDA schedule's clocks from its static features, before compilation. The same formula bounds
+machine code (:mod:`~tilewright.backends.cuda.bound`)."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _READ = ("blocks_per_sm", "waves", "threads", "copy_threads", "global_bytes", "t
 
 
 def operand_dtype(task: Task) -> str:
-    """The element type that decides which units a contraction can use: that of its first input."""
+    """Element type of the first input, which decides which units a contraction can use."""
     return task.workload.inputs[0].dtype if task.workload.inputs else task.workload.output.dtype
 
 
 def least_cycles(task: Task, static: Mapping[str, float]) -> float | None:
-    """Clocks of :func:`estimated`; not a number where something is not known, as of users' own kernels, and ``None``
-    for other targets than CUDA's."""
+    """Clocks of :func:`estimated`; NaN if a static feature is unknown, as for users' own kernels; ``None`` for targets
+    other than CUDA's."""
     if task.target.kind != "cuda":
         return None
     known = all(math.isfinite(static.get(name, math.nan)) for name in _READ)
@@ -34,10 +34,10 @@ def least_cycles(task: Task, static: Mapping[str, float]) -> float | None:
 
 
 def estimated(task: Task, static: Mapping[str, float]) -> Bound:
-    """The bound of a schedule of a CUDA task; ``static`` as its template gives it."""
+    """The bound of a schedule of a CUDA task. ``static``: features as its template returns them."""
     dtype, workload = operand_dtype(task), task.workload
     needed = arithmetic(Program.loads(workload.program))
-    flops = needed.flops or float(workload.flops)  # where data decides, as if all were needed
+    flops = needed.flops or float(workload.flops)  # if the work depends on data, assume all of it
     resident = int(static["blocks_per_sm"])
     work = Work(
         blocks=max(1, round(static["waves"] * resident * int(task.target.limit["sms"]))),

@@ -1,4 +1,4 @@
-"""The answer without a trial: what a cost model believes to be fastest."""
+"""Chooses a schedule without a trial: the schedule that a cost model predicts to be fastest."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from tilewright.kernels.templates import default_schedule, task_space
 from tilewright.search_space import Space
 
 CONSIDERED = 64
-"""Random schedules to choose from. Of many more, the best score is mostly an overestimate."""
+"""Number of random schedules to choose from. With many more, the best score is mostly an overestimate."""
 
 
 def choice(model: CostModel, space: Space, initial: Sequence[Schedule], seed: int) -> Schedule:
-    """What ``model`` believes to be fastest of the ``initial`` schedules and some random ones."""
+    """The schedule of ``initial`` and some random ones that ``model`` predicts to be fastest."""
     rng = random.Random(seed)
     candidates = list(dict.fromkeys([*initial, *(space.sample(rng) for _ in range(CONSIDERED))]))
     return candidates[int(np.argmax(model.predict(candidates)))]
 
 
 def foreseen(task: Task) -> Schedule:
-    """What the shipped model believes to be fastest for a task; the default schedule where none is shipped, and on
-    GPUs, where no model has foreseen better ones (docs/strategies.md)."""
+    """The schedule that the shipped model predicts to be fastest for a task. The default schedule without a shipped
+    model, and on GPUs, where no model has predicted better ones (docs/strategies.md)."""
     default = default_schedule(task)
     if task.target.limits or shipped(task.target.kind) is None:
         return default

@@ -1,9 +1,9 @@
-"""Numbers that describe schedules to a cost model: their knobs, their footprint, their static resources.
+"""Features of schedules for cost models: knobs, footprint and static features.
 
-Knob features are named ``template.knob`` and mean something in their task alone. Footprint features ``footprint.*``
-have the same names for every operator. Templates add ``static.*``: what else they know before compiling, such as how
-far ahead is prefetched, or on a GPU occupancy, waves and traffic. From the latter two come the features by which tasks
-are compared (:mod:`~tilewright.cost_model.transferable`).
+Knob features are named ``template.knob`` and have a meaning in their task alone. Footprint features ``footprint.*``
+have the same names for every operator. Templates add ``static.*``: further facts known before compilation, such as the
+prefetch distance, or on a GPU occupancy, waves and traffic. Footprint and static features together give the features
+that are comparable between tasks (:mod:`~tilewright.cost_model.transferable`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Analysis = Callable[[Schedule], Mapping[str, float]]
 CACHE_ROWS = 1 << 15
 FOOTPRINT, STATIC, BESIDE = "footprint.", "static.", "beside."
 LEAST = "least_cycles"
-"""Name of the static feature of CUDA schedules that says how many clocks they take at the least (:mod:`.bound`)."""
+"""Name of the static feature of CUDA schedules that holds a lower bound of their clocks (:mod:`.bound`)."""
 
 
 def footprint_of(task: Task) -> Analysis:
@@ -42,7 +42,7 @@ def footprint_of(task: Task) -> Analysis:
 
 
 def static_of(task: Task) -> Analysis:
-    """What the task's templates know of a schedule beside its loops, and of CUDA's what follows for its time."""
+    """Static features of the task's schedules from their templates; for CUDA also the lower bound of their clocks."""
 
     def analyse(schedule: Schedule) -> Mapping[str, float]:
         known = get_template(schedule.template).static(task, schedule)
@@ -55,8 +55,8 @@ def static_of(task: Task) -> Analysis:
 class FeatureExtractor:
     """Feature rows of a task's schedules, each computed once.
 
-    ``space``, ``analyse`` (the footprint) and ``static`` default to what the task's templates give;
-    with an analysis of one's own there is nothing static unless given too, and no default schedule to be beside.
+    ``space``, ``analyse`` (the footprint) and ``static`` default to those of the task's templates. A custom ``analyse``
+    has no static features unless ``static`` is given, and no default schedule for comparison.
     """
 
     def __init__(
@@ -78,8 +78,8 @@ class FeatureExtractor:
 
     @cached_property
     def _columns(self) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-        """Names of what is analysed and of what is transferable, the latter of all templates. Any schedule will do:
-        the names are the same for all of a template."""
+        """Names of footprint, static and transferable features, the last of all templates. Any schedule serves as a
+        sample: all schedules of a template have the same names."""
         rng = random.Random(0)
         footprint: tuple[str, ...] = ()
         static: tuple[str, ...] = ()
@@ -98,12 +98,12 @@ class FeatureExtractor:
 
     @property
     def shared_names(self) -> tuple[str, ...]:
-        """Column names of :meth:`shared`, in order: of the features, and of how far each is from the default's."""
+        """Column names of :meth:`shared`, in order: the features, then their differences from the default schedule."""
         return (*self._columns[2], *(BESIDE + n for n in self._columns[2]))
 
     @cached_property
     def _beside(self) -> Matrix:
-        """The shared features of the first template's default schedule; unknown where there is none."""
+        """Transferable features of the first template's default schedule; NaN without a default schedule."""
         names = self._columns[2]
         if not self._of_templates:
             return np.full(len(names), np.nan, np.float32)
@@ -115,37 +115,37 @@ class FeatureExtractor:
         return np.array([means.get(n, math.nan) for n in self._columns[2]], np.float32)
 
     def matrix(self, schedules: Sequence[Schedule]) -> Matrix:
-        """One row a schedule, of shape ``(len(schedules), len(names))``.
+        """Return one row per schedule, of shape ``(len(schedules), len(names))``.
 
-        Raises ``IllegalSchedule`` for a schedule that is not in the space.
+        Raises ``IllegalSchedule`` for a schedule outside the space.
         """
         rows = [self._row(s)[0] for s in schedules]
         return np.array(rows, np.float32).reshape(len(rows), len(self.names))
 
     def shared(self, schedules: Sequence[Schedule]) -> Matrix:
-        """What means the same for other tasks, of shape ``(len(schedules), len(shared_names))``.
+        """Return the transferable features, of shape ``(len(schedules), len(shared_names))``.
 
-        Raises ``IllegalSchedule`` for a schedule that is not in the space.
+        Raises ``IllegalSchedule`` for a schedule outside the space.
         """
         rows = [self._row(s)[1] for s in schedules]
         return np.array(rows, np.float32).reshape(len(rows), len(self.shared_names))
 
     def knobs(self, schedules: Sequence[Schedule]) -> Matrix:
-        """The columns that cost nothing to compute: the first ``len(space.feature_names)`` of the matrix.
+        """Return the columns that are cheap to compute: the first ``len(space.feature_names)`` of the matrix.
 
-        Raises ``IllegalSchedule`` for a schedule that is not in the space.
+        Raises ``IllegalSchedule`` for a schedule outside the space.
         """
         width = len(self.space.feature_names)
         return np.array([self.space.encode(s) for s in schedules], np.float32).reshape(-1, width)
 
     def footprint(self, schedule: Schedule) -> dict[str, float]:
-        """What is known of a schedule's loops, by name. Raises ``IllegalSchedule`` as :meth:`matrix` does."""
+        """Return the footprint features of a schedule by name. Raises ``IllegalSchedule`` as :meth:`matrix` does."""
         names = self._columns[0]
         start = len(self.space.feature_names)
         return dict(zip(names, map(float, self._row(schedule)[0][start : start + len(names)]), strict=True))
 
     def known(self, schedule: Schedule) -> bool:
-        """Whether the schedule has features: it is in the space as it is today."""
+        """Whether the schedule has features: today's space contains it."""
         try:
             self._row(schedule)
         except IllegalSchedule:
@@ -171,7 +171,7 @@ class FeatureExtractor:
 
 
 def align(matrix: Matrix, names: Sequence[str], wanted: Sequence[str]) -> Matrix:
-    """The columns called ``wanted``, in that order; where ``names`` lacks one it is unknown (NaN)."""
+    """The columns ``wanted``, in that order; NaN for a column that ``names`` lacks."""
     if tuple(names) == tuple(wanted):
         return matrix
     at = {n: i for i, n in enumerate(names)}

@@ -1,8 +1,8 @@
-"""An analytic prior for GPUs: what the busiest multiprocessor spends on arithmetic, shared memory, the L2
-cache and waiting, from a schedule's static features and the target's limits.
+"""An analytic prior for GPUs, from a schedule's static features and the target's limits. It estimates the time that the
+busiest multiprocessor spends on arithmetic, shared memory, the L2 cache and waiting.
 
-Like the roofline for CPUs it orders a task's schedules before anything was measured; its seconds are
-rough. Schedules whose waves are not known (a CPU's) are left to the roofline.
+Like the roofline for CPUs it orders a task's schedules before any measurement; its seconds are rough. Schedules without
+a known number of waves (a CPU's) are left to the roofline.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from tilewright.cost_model.roofline import RooflineCostModel
 from tilewright.kernels.speed import compulsory_bytes
 
 SHARED_BYTES = 128.0
-"""Bytes that a multiprocessor reads from shared memory in a clock."""
+"""Bytes that a multiprocessor reads from shared memory per clock."""
 L2_BYTES = 48.0
-"""Bytes that a multiprocessor gets from the L2 cache in a clock."""
+"""Bytes that a multiprocessor reads from the L2 cache per clock."""
 LATENCY = 600.0
-"""Clocks from asking for a tile in global memory until it has arrived."""
+"""Clocks from the request of a tile in global memory to its arrival."""
 BARRIER = 40.0
-"""Clocks that a round over K costs beyond its work: barriers, addresses."""
+"""Overhead in clocks of an iteration over K: barriers, addresses."""
 WARPS = {True: 8.0, False: 12.0}
-"""Warps of a multiprocessor that keep its units busy, with and without matrix units."""
+"""Warps per multiprocessor that keep its units busy, with and without matrix units."""
 LAUNCH = 3e-6
-"""Seconds of a launch; a split K takes a second one."""
+"""Seconds of a launch; a split K takes a second launch."""
 OVERLAP = 4.0
-"""Exponent of the norm that adds what overlaps (1: a sum, large: the largest)."""
+"""Exponent of the norm that adds overlapping times (1: their sum, large: the largest)."""
 ASSUMED = {
     "sms": 100.0, "clock_hz": 1.5e9, "bandwidth": 1.5e12, "fp32_flops": 2e13, "fp64_flops": 1e13,
     "fp64_tensor_flops": 1e13, "fp16_tensor_flops": 3e14, "tf32_tensor_flops": 1.5e14, "int8_tensor_ops": 6e14,
 }  # fmt: skip
-"""What a limit is taken for where a target does not state it."""
+"""Assumed values of limits that a target does not state."""
 
 
 class GpuPrior(Stateless):
@@ -62,13 +62,13 @@ class GpuPrior(Stateless):
         sms, clock = limit(target, "sms"), limit(target, "clock_hz")
         resident = np.maximum(get("blocks_per_sm", 1.0), 1.0)
         blocks = np.maximum(get("waves", 1.0) * resident * sms, 1.0)
-        # The busiest multiprocessor decides: this is where uneven waves cost.
+        # The busiest multiprocessor decides, so uneven waves cost time.
         each = np.ceil(blocks / sms)
         at_once = np.minimum(resident, each)
         depth = max(1.0, w.flops / (2.0 * max(1, sum(math.prod(t.shape) for t in w.outputs))))
         pieces = np.maximum(get("split_k", 1.0), 1.0)
         rounds = np.ceil(depth / pieces / np.maximum(get("tile_k", 8.0), 1.0))
-        work = 2.0 * get("tile_m", 64.0) * get("tile_n", 64.0) * depth / pieces  # of a block, edges included
+        work = 2.0 * get("tile_m", 64.0) * get("tile_n", 64.0) * depth / pieces  # per block, edges included
         tensor = get("tensor_core", 0.0) > 0
         peak = np.where(tensor, tensor_peak(self.task), scalar_peak(self.task))
         warps = at_once * get("threads", 128.0) / 32.0
@@ -79,7 +79,7 @@ class GpuPrior(Stateless):
         cache = get("global_bytes", 0.0) / (active * L2_BYTES * clock)
         memory = np.full(len(schedules), compulsory_bytes(self.task.workload) / limit(target, "bandwidth"))
         body = np.linalg.norm([arithmetic, shared, cache, memory], OVERLAP, axis=0)
-        # What the stages and the other resident blocks do not hide of each round's wait for its tile.
+        # Latency of each iteration's tile that neither pipeline stages nor other resident blocks hide.
         turns = each / at_once * rounds
         step = np.maximum(body * clock / np.maximum(turns, 1.0), 1.0)
         hidden = step * np.maximum(get("stages", 1.0) - 1.0, 0.0) + step * (at_once - 1.0) / at_once
@@ -90,21 +90,21 @@ class GpuPrior(Stateless):
 
 
 def analytic_prior(task: Task, features: FeatureExtractor) -> CostModel:
-    """What orders a task's schedules before anything was measured."""
+    """The analytic model that orders a task's schedules before any measurement."""
     model = GpuPrior if task.target.limits else RooflineCostModel
     return model(task, features=features)
 
 
 def limit(target: Target, name: str) -> float:
-    """A limit of the target, or what it is taken for."""
+    """A limit of the target, or its assumed value."""
     return float(target.limit.get(name, ASSUMED[name]))
 
 
 def tensor_peak(task: Task) -> float:
-    """Operations a second of the matrix units on the task's elements."""
+    """Peak of the matrix units for the task's elements, in operations per second."""
     return limit(task.target, matrix_peak(operand_dtype(task)) or "tf32_tensor_flops")
 
 
 def scalar_peak(task: Task) -> float:
-    """Operations a second without matrix units."""
+    """Peak without matrix units, in operations per second."""
     return limit(task.target, "fp64_flops" if operand_dtype(task) == "float64" else "fp32_flops")

@@ -33,15 +33,15 @@ PARAMS: Mapping[str, Any] = {
     "disable_default_eval_metric": 1,
 }
 TEMPERATURE = 0.1
-"""Log-speed difference that one unit of score stands for."""
+"""Log-speed difference per unit of score."""
 TOP_WEIGHT = 0.5
-"""A pair weighs (time of the run's best / time of its faster member) to this power."""
+"""Exponent of a pair's weight; the base is the time of the run's best over the time of the pair's faster member."""
 
 Floats = NDArray[np.float64]
 
 
 def xgboost() -> Any:
-    """The Python package, which training needs. Raises ``CostModelError`` where it is not installed."""
+    """The Python package, which training needs. Raises ``CostModelError`` if it is not installed."""
     xgboost_folder()
     import xgboost
 
@@ -54,9 +54,9 @@ def log_speeds(records: Sequence[TrialRecord]) -> Floats:
 
 
 class Pairs:
-    """The trials of one run, every one against every other: wanted order and weights.
+    """All pairs of the trials of one run: target probabilities and weights.
 
-    ``speeds``: as :func:`log_speeds` gives them, at least one finite.
+    ``speeds``: from :func:`log_speeds`, at least one finite.
     """
 
     def __init__(self, speeds: Floats) -> None:
@@ -79,13 +79,13 @@ class Pairs:
         self._wins = (self.weight * self.wanted).sum(axis=1)
 
     def loss(self, scores: Floats) -> float:
-        """The mean of the weighted cross entropy of all pairs."""
+        """Mean weighted cross entropy of all pairs."""
         gap = np.clip(scores[:, None] - scores[None, :], -30.0, 30.0)
         return float((self.weight * (np.log1p(np.exp(gap)) - self.wanted * gap)).sum() / len(scores))
 
     def gradient(self, scores: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """First and second derivative of the pair loss by each score."""
-        # The sigmoid of a difference, without a power for each pair.
+        # The sigmoid of a difference from one exponential per score, instead of one per pair.
         power = np.exp(np.maximum(scores - scores.max(), -60.0))
         chance = power[:, None] / (power[:, None] + power[None, :])
         pull = self.weight * chance
@@ -97,7 +97,7 @@ def train(
     runs: Sequence[tuple[Matrix, Pairs]], rounds: int, seed: int, margins: Sequence[Floats] | None = None,
     params: Mapping[str, Any] = PARAMS, start: Any = None,
 ) -> Any:  # fmt: skip
-    """A booster fitted to runs with the same columns, on top of ``margins`` (one array a run) or of another booster."""
+    """Train a booster on runs with equal columns, on top of ``margins`` (an array per run) or of another booster."""
     xgb = xgboost()
     data = xgb.DMatrix(np.concatenate([m for m, _ in runs]), nthread=1)
     data.set_label(np.concatenate([np.where(np.isfinite(p.speeds), p.speeds, 0.0) for _, p in runs]))
@@ -112,13 +112,13 @@ def train(
     if start is not None:
         return xgb.train({**params, "seed": seed}, data, rounds, obj=objective, xgb_model=start)
     booster = xgb.Booster({**params, "seed": seed}, [data])
-    for n in range(rounds):  # as xgb.train does, without its callbacks
+    for n in range(rounds):  # as in xgb.train, without its callbacks
         booster.update(data, n, objective)
     return booster
 
 
 def calibrate(scores: Floats, speeds: Floats) -> tuple[float, float]:
-    """Factor and offset that turn scores into log-speeds; the factor is positive, so ranks stay."""
+    """Factor and offset from scores to log-speeds; the factor is positive, so ranks stay."""
     timed = np.isfinite(speeds)
     x, y = scores[timed], speeds[timed]
     spread = float(((x - x.mean()) ** 2).sum())

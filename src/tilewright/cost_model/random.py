@@ -1,4 +1,4 @@
-"""A cost model that knows nothing: the baseline that every other one has to beat."""
+"""A random cost model: the baseline for all other models."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """An analytic prior: cycles of arithmetic and of each memory level, from the footprint alone.
 
-The estimate need not be right: it orders a task's schedules before anything was measured, and is replaced as soon as
-there are trials.
+The estimate need not be accurate: it orders a task's schedules before any measurement, and trials soon replace it.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from tilewright.cost_model.features import FeatureExtractor
 from tilewright.cost_model.transferable import cycles, together
 
 CLOCK = 3e9
-"""Cycles per second; shifts all scores alike."""
+"""Cycles per second; scales the times of all schedules equally."""
 
 
 class RooflineCostModel(Stateless):

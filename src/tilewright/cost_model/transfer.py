@@ -1,6 +1,6 @@
-"""A model of all tasks of a kind of target: it judges schedules by what means the same everywhere.
+"""A cost model for all tasks of a kind of target, on features that are comparable between tasks.
 
-One is shipped for each kind that there are recordings of; what a user has measured trains more trees on top.
+The package ships a model for each kind of target with recordings; a user's own trials train more trees on top.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from tilewright.cost_model.transferable import VERSION
 from tilewright.cost_model.trees import Trees
 
 FIRST, MORE = 200, 40
-"""Trees of a new model, and on top of an old one."""
+"""Numbers of trees of a new model, and of trees added to an old model."""
 SHARED_PARAMS = {**PARAMS, "max_depth": 5, "eta": 0.1, "subsample": 0.8, "colsample_bytree": 0.5}
 
 LEAST = 4
-"""Timed trials below which a run teaches nothing."""
+"""Least number of timed trials of a run that is used for training."""
 MOST = 320
-"""Trials of a run that are learned from: pairs grow with the square."""
+"""Largest number of a run's trials that are used for training: pairs grow with the square."""
 
 Run = tuple[tuple[str, ...], Matrix, Pairs]
-"""The trials of one run: columns' names, features, pairs."""
+"""The trials of one run: names of the columns, features, pairs."""
 
 
 @dataclass(frozen=True)
 class TransferModel:
-    """``names``: what it reads, of :data:`~tilewright.cost_model.transferable.FEATURES` and templates' own features.
-    ``data``: its trees, as XGBoost writes them (``ubj``)."""
+    """``names``: feature columns, of :data:`~tilewright.cost_model.transferable.FEATURES` and templates' own features.
+    ``data``: the trees in XGBoost's format ``ubj``."""
 
     names: tuple[str, ...]
     data: bytes
@@ -51,15 +51,15 @@ class TransferModel:
 
     @property
     def booster(self) -> Any:
-        """The trees for XGBoost's own package, to train more on top."""
+        """The trees in XGBoost's Python package, for training more trees on top."""
         return xgboost().Booster({"nthread": 1, "verbosity": 0}, model_file=bytearray(self.data))
 
     @classmethod
     def trained(cls, runs: Sequence[Run], seed: int = 0, on: TransferModel | None = None) -> TransferModel:
-        """A model of these runs, on top of another, whose features it keeps. There is at least one run."""
+        """Train a model on one or more runs, on top of model ``on``, whose features it keeps."""
         names = on.names if on else tuple(dict.fromkeys(n for known, _, _ in runs for n in known))
         data = [(align(matrix, known, names), pairs) for known, matrix, pairs in runs]
-        # More cycles of any kind make no schedule faster: what few tasks suggest otherwise is their accident.
+        # More cycles of any kind must not predict a faster schedule: trials of few tasks may suggest it by accident.
         slower = tuple(-int(n.removeprefix(BESIDE).startswith("cycles.")) for n in names)
         params = {**SHARED_PARAMS, "monotone_constraints": slower}
         booster = train(data, MORE if on else FIRST, seed, None, params, on.booster if on else None)
@@ -70,14 +70,14 @@ class TransferModel:
         return self.trees.scores(align(matrix, names, self.names)) if len(matrix) else np.zeros(0)
 
     def save(self) -> bytes:
-        """The model as bytes, with what :meth:`load` checks."""
+        """The model as bytes, with the header that :meth:`load` checks."""
         body = zlib.compress(self.data, 9)
         head = {"features": VERSION, "names": list(self.names), "sha256": sha256(body).hexdigest()}
         return json.dumps(head).encode() + b"\n" + body
 
     @classmethod
     def load(cls, data: bytes, what: str = "the saved cost model") -> TransferModel:
-        """Raises ``CostModelError``, naming ``what``, for a model that is damaged or of other features."""
+        """Raises ``CostModelError``, naming ``what``, for a damaged model or one with other features."""
         damaged = CostModelError(f"{what} is damaged", "Delete it; tuning continues without it")
         head, _, body = data.partition(b"\n")
         try:
@@ -103,7 +103,7 @@ class TransferModel:
 
 @cache
 def shipped(kind: str) -> TransferModel | None:
-    """The model that comes with the package for a kind of target, or ``None``."""
+    """The model that the package ships for a kind of target, or ``None``."""
     path = Path(__file__).with_name("pretrained") / f"{kind}.model"
     return TransferModel.load(path.read_bytes(), f"the shipped cost model for {kind}") if path.is_file() else None
 
@@ -111,9 +111,9 @@ def shipped(kind: str) -> TransferModel | None:
 def usable(
     features: FeatureExtractor, records: Sequence[TrialRecord], most: int = MOST
 ) -> tuple[list[Schedule], Pairs] | None:
-    """The trials that can be learned from, or ``None`` if they are too few.
+    """The trials that can be used for training, or ``None`` if they are too few.
 
-    Of more than ``most``, the fastest half of that, and as many spread evenly over the slower ones.
+    Of more than ``most`` trials: the fastest ``most / 2``, and ``most / 2`` spread evenly over the rest.
     """
     if len(records) > most:
         order = np.argsort(-log_speeds(records), kind="stable")
@@ -127,6 +127,6 @@ def usable(
 
 
 def learned(features: FeatureExtractor, records: Sequence[TrialRecord], most: int = MOST) -> Run | None:
-    """What a run teaches about other tasks, or ``None`` if its trials are too few. ``features``: of the run's task."""
+    """A run as training data for other tasks; ``None`` if its trials are too few. ``features``: of the run's task."""
     found = usable(features, records, most)
     return None if found is None else (features.shared_names, features.shared(found[0]), found[1])

@@ -1,7 +1,7 @@
-"""What means the same for every task: numbers of a schedule from which a model of one task may judge another.
+"""Features with one meaning for every task: a model of one task may use them to judge another task's schedules.
 
-Counts are related to the task (cycles to the fewest that its arithmetic can take, traffic to the bytes that must move),
-so that a value says how good a schedule is and not how large its task is. :data:`FEATURES` names them all.
+Counts are relative to the task (cycles to the fewest that its arithmetic can take, traffic to the bytes that must
+move). So a value says how good a schedule is, not how large its task is. :data:`FEATURES` names them all.
 """
 
 from __future__ import annotations
@@ -13,32 +13,32 @@ from tilewright.core import Target, Task
 from tilewright.kernels.expression.expr import ITEMSIZE
 
 VERSION = 2
-"""Stored with saved models. Bump it when a feature changes its meaning."""
+"""Stored with saved models. Increment it when a feature changes its meaning."""
 
 UNITS = 2
-"""Vector operations (and vector loads) begun per cycle."""
+"""Vector operations (and vector loads) issued per cycle."""
 LATENCY = 4
-"""Cycles until a result can be accumulated to again: UNITS * LATENCY accumulators hide it."""
+"""Latency in cycles of a dependent accumulation: UNITS * LATENCY accumulators hide it."""
 BYTES_PER_CYCLE = {"l2": 32.0, "l3": 16.0, "memory": 8.0}
-"""What a core gets from each level in a cycle."""
+"""Bytes that a core receives per cycle from each level."""
 STAGED = 16.0
-"""Bytes copied per cycle, while no arithmetic is done."""
+"""Bytes copied per cycle into staged tiles, without overlapping arithmetic."""
 LOOP_START = 8.0
-"""Cycles lost whenever an outer loop begins a round."""
+"""Cycles lost at the start of each iteration of an outer loop."""
 TRIP = 3.0
-"""Cycles per trip of an innermost loop beyond its arithmetic."""
+"""Overhead in cycles of an iteration of an innermost loop."""
 GATHER = 4.0
-"""How much slower a vector is whose elements lie apart."""
+"""Slowdown of a vector access with scattered elements."""
 FIRST, SECOND = 3.0, 15.0
-"""Cycles until an address is known that the first, and the second, table of translated addresses lacks."""
+"""Cycles to translate an address that misses the first-level TLB, and one that also misses the second."""
 LINE = 64.0
-"""Bytes that a core reads from its first cache in a cycle."""
+"""Bytes that a core reads from its L1 cache per cycle."""
 STREAM = 6.0
-"""Cycles until the lines of a page are fetched ahead of their use."""
+"""Cycles at the start of a page until the prefetcher fetches lines ahead of their use."""
 OVERLAP = 4.0
-"""Exponent of the norm that adds what overlaps (1: a sum, large: the largest)."""
+"""Exponent of the norm that adds overlapping times (1: their sum, large: the largest)."""
 SPILL = 2.0
-"""How much slower arithmetic is, at most, per register too many."""
+"""Slowdown of arithmetic per unit of register pressure above 1."""
 LEVELS = ("l1", "l2", "l3", "memory")
 
 _LOGARITHMS = (
@@ -72,13 +72,13 @@ FEATURES: dict[str, str] = {
     "target.registers": "vector registers of the target",
     "target.threads": "threads of the target",
 }
-"""Every feature's name and meaning. A template's ``static.*`` come after them."""
+"""Name and meaning of every feature. A template's ``static.*`` follow them."""
 
 
 def transferable(task: Task, footprint: Mapping[str, float], static: Mapping[str, float]) -> dict[str, float]:
-    """The features of one schedule: those of :data:`FEATURES` whose origins ``footprint`` has, then the static ones.
+    """Features of one schedule: those of :data:`FEATURES` that ``footprint`` provides, then the static features.
 
-    ``footprint``: as :func:`tilewright.kernels.loopnest.footprint.footprint` gives it; ``static``: as templates do.
+    ``footprint``: from :func:`tilewright.kernels.loopnest.footprint.footprint`; ``static``: from templates.
     """
     target = task.target
     spent = cycles(footprint, target)
@@ -99,20 +99,20 @@ def transferable(task: Task, footprint: Mapping[str, float], static: Mapping[str
 
 
 def fewest_cycles(task: Task) -> float:
-    """Cycles of a core that does nothing but the task's arithmetic with all its vector units, or reads its operands
-    from its first cache."""
+    """Least cycles of a core for the task: all vector units busy with its arithmetic, or its operands read from the
+    L1 cache."""
     lanes = max(task.target.vector_bytes / 4, 1.0)
     return max(task.workload.flops / (2 * UNITS * lanes), least_bytes(task) / LINE, 1.0)
 
 
 def cycles(footprint: Mapping[str, float], target: Target) -> dict[str, float]:
-    """Estimated cycles of a core by what takes them, as if each were alone, at the rates of a core of recent years.
+    """Estimated cycles of a core by cause, each as if alone, at the rates of a recent core.
 
     Keys: ``arithmetic``, each of :data:`LEVELS`, ``reads``, ``sets``, ``pages``, ``streams``, ``staged``, ``moves``,
     ``loops``.
     """
     get = footprint.get
-    # A mean vector length of 1 is scalar code; lanes that hang over an edge work for nothing.
+    # A mean vector length of 1 is scalar code; lanes beyond an edge do no useful work.
     lanes = max(get("vector.length", 1.0) * get("vector.useful", 1.0), 1.0)
     waiting = max(1.0, UNITS * LATENCY / max(get("block.registers", 8.0), 1.0)) if get("trips.reduce", 1.0) > 1 else 1.0
     spilt = 1.0 + SPILL * max(0.0, get("block.pressure", 0.0) - 1.0)
@@ -132,7 +132,7 @@ def cycles(footprint: Mapping[str, float], target: Target) -> dict[str, float]:
 
 
 def together(spent: Mapping[str, float]) -> float:
-    """Cycles in all: arithmetic and traffic overlap, copying and looping hardly."""
+    """Total cycles: arithmetic and traffic overlap, copies and loop overhead hardly do."""
     at_once = (
         spent["arithmetic"], max(spent["reads"], spent["l1"]), max(spent["sets"], spent["l2"] + spent["l3"]),
         spent["memory"], spent["pages"] + spent["streams"],

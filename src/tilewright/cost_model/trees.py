@@ -1,6 +1,6 @@
-"""Trained trees that only judge, by XGBoost's C library alone.
+"""Inference with trained trees through XGBoost's C library alone.
 
-The Python package around it takes longer to import (SciPy) than a short run searches, and training alone needs it.
+XGBoost's Python package takes longer to import (SciPy) than a short run searches, and only training needs it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MARGIN = {
 
 
 def xgboost_folder() -> Path:
-    """Where the package lies. Raises ``CostModelError`` where it is not installed."""
+    """Folder of the XGBoost package. Raises ``CostModelError`` if it is not installed."""
     package = find_spec("xgboost")
     if package is None or package.origin is None:
         raise CostModelError(
@@ -39,9 +39,9 @@ def xgboost_folder() -> Path:
 
 
 class Trees:
-    """A model of these bytes (``ubj``). Raises ``ValueError`` where they are none."""
+    """A model loaded from bytes (``ubj``). Raises ``ValueError`` for invalid bytes."""
 
-    _booster: Any = None  # whose handle it is, unless it is its own
+    _booster: Any = None  # the Python booster that owns the handle; None if this object owns it
 
     def __init__(self, data: bytes) -> None:
         self._handle = ctypes.c_void_p()
@@ -54,13 +54,13 @@ class Trees:
 
     @classmethod
     def of(cls, booster: Any) -> Trees:
-        """Those that the Python package trained, whose own way to judge by them takes longer."""
+        """Wrap a booster that the Python package trained: its own prediction takes longer."""
         trees = cls.__new__(cls)
-        trees._booster, trees._handle = booster, booster.handle  # the handle is the package's, which frees it
+        trees._booster, trees._handle = booster, booster.handle  # the package frees the handle
         return trees
 
     def scores(self, matrix: Matrix) -> Scores:
-        """The sum of the trees for each row."""
+        """Sum of the trees for each row."""
         rows = np.ascontiguousarray(matrix, np.float32)
         told = {"data": [rows.ctypes.data, True], "shape": rows.shape, "typestr": "<f4", "version": 3}
         shape, axes, found = ctypes.POINTER(ctypes.c_uint64)(), ctypes.c_uint64(), ctypes.POINTER(ctypes.c_float)()
@@ -70,7 +70,7 @@ class Trees:
                 ctypes.byref(axes), ctypes.byref(found),
             )
         )  # fmt: skip
-        # In the library's memory, until this thread asks again
+        # The result lies in the library's memory until this thread's next call.
         return as_array(found, (len(rows),)).astype(np.float64)
 
 
@@ -81,7 +81,7 @@ def _check(code: int) -> None:
 
 @cache
 def _library() -> ctypes.CDLL:
-    """The library, where the package's own module says, which is loaded without the package."""
+    """XGBoost's C library, at the path from the package's own module, without importing the package."""
     spec = spec_from_file_location("_xgboost_libpath", xgboost_folder() / "libpath.py")
     assert spec is not None
     assert spec.loader is not None

@@ -1,9 +1,9 @@
-"""The default cost model: what is known of all tasks, corrected by this task's trials (XGBoost).
+"""The default cost model: a model of all tasks, corrected by this task's trials (XGBoost).
 
-Three parts make a score. The *base* judges by what means the same everywhere: a model trained on other tasks, shipped
-or recalled, or the analytic prior where there is none. It counts as much as it has foreseen of this task's trials so
-far. The *own* trees, which know the task's knobs, learn on top of it what it gets wrong. The *quick* ones know the
-knobs alone, which cost nothing to compute, to screen thousands. Runs of the same task that were recalled teach both.
+A score has up to three parts. The *base* uses features that are comparable between tasks: a shipped or retrained
+transfer model, or the analytic prior without one. Its weight depends on how well it predicted this task's trials so
+far. The *own* trees know the task's knobs and learn the base's error. The *quick* trees know only the knobs, which cost
+nothing to compute, to screen thousands of schedules. Earlier runs of this task train both kinds of trees.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from tilewright.cost_model.trees import Trees, xgboost_folder
 
 ROUNDS = 40
 MOST_OTHER = 96
-"""Trials of another task's run that are learned from: their features must be computed first."""
+"""Largest number of trials used from another task's run: their features must be computed first."""
 REFIT, SHARE = 4, 8
-"""Trials that must arrive before the model is fitted again; or one in so many of those it knows, where these are more:
-each weighs less, and fitting takes longer."""
+"""Number of new trials before the model is fitted again: ``REFIT``, or one per ``SHARE`` known trials if that is more.
+Each new trial then matters less, and fitting takes longer."""
 TRUST = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25)
-"""What the base's scores may be multiplied by."""
+"""Candidate factors for the base's scores."""
 LEANING = 6.0
-"""Trials that it takes to move that from 1: the pull towards it, in trials."""
+"""Strength of the prior that the factor is 1, in trials."""
 
 
 class XGBoostCostModel:
-    """Ranks by boosted trees; see the module's text.
+    """Ranks schedules by boosted trees; see the module's docstring.
 
-    ``transfer``: a model of all tasks; by default the one shipped for the task's kind of target, or ``untrained`` none.
-    ``prior`` stands in where there is none. ``extractor`` makes the features of other tasks.
+    ``transfer``: a model of all tasks; by default the one shipped for the task's kind of target, none with
+    ``untrained``. ``prior`` replaces a missing ``transfer``. ``extractor`` makes the features of other tasks.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ def fitted(trials: int) -> int:
 
 
 class _Learned:
-    """A run of this task: its features, and which of its trials were faster."""
+    """A run of this task: its schedules, their features, and the pairs of its trials."""
 
     def __init__(self, schedules: list[Schedule], pairs: Pairs, features: FeatureExtractor) -> None:
         self.schedules, self.pairs = schedules, pairs
@@ -170,7 +170,7 @@ class _Learned:
 
 
 def _trust(judged: Sequence[tuple[Pairs, Floats]]) -> float:
-    """By what to multiply scores so that they explain the pairs best, leaning towards 1 while there are few."""
+    """Factor of the base's scores that explains the pairs best, with a prior towards 1 while pairs are few."""
 
     def cost(by: float) -> float:
         return sum(len(b) * p.loss(by * b) for p, b in judged) + LEANING * (by - 1.0) ** 2

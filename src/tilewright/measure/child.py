@@ -1,4 +1,4 @@
-"""The parent's end of the isolated child: starting it, talking to it, burying it."""
+"""The parent's side of the isolated child process: it starts, addresses and ends the child."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _QUIET = {
 
 
 _SECRETS = ("TILEWRIGHT_DB", "TILEWRIGHT_DB_PASSWORD", "PGPASSWORD", "PGPASSFILE")
-"""Variables that kernels under test have no business with."""
+"""Environment variables that kernels under test must not see."""
 
 
 def environment() -> dict[str, str]:
-    """What a child that runs kernels sees: this process's variables without secrets, numerical libraries quiet, this
-    package on its path."""
+    """Environment of a child that runs kernels: this process's variables without secrets, one thread for numerical
+    libraries, and this package on the path."""
     kept = {name: value for name, value in os.environ.items() if name not in _SECRETS}
     path = os.pathsep.join([str(Path(core.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     return {**kept, **_QUIET, "PYTHONPATH": path.rstrip(os.pathsep)}
@@ -43,14 +43,14 @@ def environment() -> dict[str, str]:
 
 @dataclass(eq=False)
 class ChildDied(Exception):
-    """The child ended; ``code`` as ``subprocess`` gives it (minus the signal), ``said`` its last line."""
+    """The child ended. ``code``: as ``subprocess`` returns it (negative for a signal). ``said``: its last line."""
 
     code: int | None
     said: str
 
     @property
     def signal(self) -> str | None:
-        """Name of the signal that ended it."""
+        """Name of the signal that ended the child."""
         if self.code is None or self.code >= 0:
             return None
         return signal.Signals(-self.code).name if -self.code in set(signal.Signals) else f"signal {-self.code}"
@@ -61,11 +61,11 @@ class ChildDied(Exception):
 
 
 class Child:
-    """One worker process, ready for requests. Raises ``ChildDied`` when it does not get that far.
+    """One worker process, ready for requests. Raises ``ChildDied`` if the process does not get ready.
 
-    ``limits``: what it may not do, by limit; true, or why the limit does not hold (``sandbox.py``).
-    Start it from a thread that lives as long as the child should: on Linux the parent-death signal is
-    tied to the thread that started the process.
+    ``limits``: for each limit of the child ``True``, or why the limit does not hold (``sandbox.py``).
+    Start the child from a thread that lives as long as the child should: on Linux the parent-death signal
+    belongs to the thread that started the process.
     """
 
     def __init__(self, settings: Mapping[str, Any], command: list[str] | None = None) -> None:
@@ -86,7 +86,7 @@ class Child:
             theirs.close()
         self.pid = self.process.pid
         self.channel = Channel(ours)
-        self.tainted = False  # whether a kernel failed in it that may have spoilt its memory
+        self.tainted = False  # whether a kernel failed that may have corrupted the child's memory
         try:
             self.channel.send(settings)
             ready = receive(self.channel, START_SECONDS)
@@ -95,7 +95,7 @@ class Child:
             raise self.bury() from e
 
     def bury(self) -> ChildDied:
-        """Kill whatever is left of it and say how it ended."""
+        """Kill the child if it still runs, and return how it ended."""
         code = self._await_end(0.2)
         if code is None:
             self.kill()
@@ -105,7 +105,7 @@ class Child:
         return ChildDied(code, said)
 
     def close(self) -> None:
-        """End it: it leaves by itself when idle, and is killed when it is not."""
+        """End the child: an idle child exits by itself, a busy one is killed."""
         self.channel.close()
         if self._await_end(0.2) is None:
             self.kill()
@@ -119,8 +119,8 @@ class Child:
         return code
 
     def kill(self) -> None:
-        """End it at once, whatever it is doing."""
-        # Its group, so that nothing that a kernel started stays behind.
+        """End the child at once, in any state."""
+        # Kill its process group too, so that no process started by a kernel stays behind.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
         with contextlib.suppress(ProcessLookupError):

@@ -1,4 +1,4 @@
-"""Which of several forms of a network is the fastest: they take turns on the same arguments, in one process."""
+"""Finds the fastest variant of a network: the variants run interleaved on the same arguments, in one process."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from tilewright.measure.timing import CONFIDENCE, SESSIONS, median_interval, rep
 from tilewright.units import with_unit
 
 SAMPLE_SECONDS = 1e-3
-"""Calls of a form within a turn take at least about so long together."""
+"""Least duration in seconds of a variant's calls within one turn."""
 MOST_ROUNDS = 61
 BUDGET = 3.0
-"""Seconds of timing."""
+"""Seconds of timing in total."""
 
 LONGEST_SPIN = 0.2
-"""Seconds for which a pool's threads look for work after a call, at most: onnxruntime's do for about 0.035 s, and take
-a core from another pool meanwhile."""
+"""Longest wait in seconds for idle threads: threads of a pool spin after a call (onnxruntime's for about 0.035 s), and
+take a core from another pool while they spin."""
 LOOK = 2e-3
-"""Seconds between two looks at whether they still do."""
+"""Seconds between two checks whether threads still spin."""
 
 Samples = Mapping[str, Sequence[float]]
-"""Seconds of a call of each form, by its name, in each round."""
+"""Seconds of a call in each round, by the name of the variant."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """``kept``: the form that is kept, and ``seconds``, the median of its calls.
+    """``kept``: name of the fastest variant; ``seconds``: the median time of its calls.
 
-    ``ratios``: of each other form, its seconds over the kept one's in the same round: the median, and the ends of an
-    interval that holds the median with 99% confidence. Above 1 the kept form is faster.
+    ``ratios``: for each other variant, its seconds over the kept variant's in the same round: the median, and the ends
+    of an interval that holds the median with 99% confidence. Above 1 the kept variant is faster.
     """
 
     kept: str
@@ -48,9 +48,9 @@ class Comparison:
 
 
 def compared(samples: Samples) -> Comparison:
-    """The form that no other one beats by the median of their paired ratios is kept; of equals the first.
+    """Choose the variant that no other variant beats by the median of their paired ratios; the first of equals.
 
-    Forms that noise alone tells apart are as good as each other, so no interval has to agree.
+    Variants that differ only by noise are equally good, so no interval is tested.
     """
     names = list(samples)
     kept = max(names, key=lambda name: min(statistics.median(_ratios(samples, other, name)) for other in names))
@@ -78,15 +78,14 @@ def in_turns(
     threads: int = 1,
     after_round: Callable[[], object] = lambda: None,
 ) -> Samples:
-    """Seconds of a call of each form, in ``rounds`` in which each takes its turn, in an order that rotates.
+    """Time a call of each variant in ``rounds`` rounds. Each round runs all variants, in a rotating order.
 
-    In each turn a first call is not timed: it finds the caches and the heap as another form left them.
+    In each turn a first call is not timed: it finds the caches and the heap as another variant left them.
 
-    ``budget``: seconds beyond which rounds become fewer, down to ``fewest``, whose interval has ends. ``sample``:
-    seconds that the calls of a turn take together at least. ``clock``: default ``time.perf_counter``. ``wait``: returns
-    when the calls so far have ended, on a device that works on while they return. ``threads``: of the forms; with
-    several, each turn begins when the threads of the turn before have stopped looking for work. ``after_round``: called
-    once a round, untimed.
+    ``budget``: seconds beyond which there are fewer rounds, but at least ``fewest``, whose interval has ends.
+    ``sample``: least seconds of the calls of one turn. ``clock``: default ``time.perf_counter``. ``wait``: returns when
+    the calls so far have ended, on a device that runs asynchronously. ``threads``: of the variants; with several, each
+    turn begins when the threads of the last turn have stopped spinning. ``after_round``: called once a round, untimed.
     """
     now = clock or time.perf_counter
 
@@ -116,7 +115,7 @@ def in_turns(
 
 
 def _until_idle() -> None:
-    """Return when no thread of this process works, at the latest after :data:`LONGEST_SPIN`."""
+    """Return when no thread of this process is busy, at the latest after :data:`LONGEST_SPIN`."""
     until = time.monotonic() + LONGEST_SPIN
     while time.monotonic() < until:
         before = time.process_time()

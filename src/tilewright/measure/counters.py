@@ -1,6 +1,6 @@
-"""Hardware counters of kernels on a GPU: a child loads them and launches each a few times, under ``ncu``.
+"""Hardware counters of kernels on a GPU: a child runs each kernel a few times under ``ncu``.
 
-The child is this module run as a program. It runs kernels on the inputs of timing; caches are cold, as ``ncu``
+The child is this module run as a program. It runs kernels on the inputs used for timing. Caches are cold, as ``ncu``
 empties them before each launch that it repeats.
 """
 
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from tilewright.measure.places import Place
 
 CALLS = 2
-"""Of each kernel; the last one's counters are taken, for the first may load code."""
+"""Number of calls of each kernel. The last call's counters are used, as the first call may load code."""
 _ASKED, _PROBLEMS = "kernels.json", "problems.json"
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """A kernel to be run: what it computes, its launches with their arguments' values, and its code."""
+    """A kernel to run: its workload, its launches, their arguments' values, and its code."""
 
     workload: Workload
     program: LaunchProgram
@@ -50,10 +50,10 @@ class Compiled:
 def read_counters(
     kernels: Sequence[Compiled], place: Place, profiler: Profiler, deadline: float
 ) -> list[dict[str, Counters] | TilewrightError]:
-    """For each kernel its counters by symbol, or why there are none, which may be one reason for all.
+    """Return for each kernel its counters by symbol, or the error (which may be the same for all kernels).
 
-    ``deadline``: seconds for each run of ``ncu``. The caller holds the device's lock. Raises ``NoCounters`` where none
-    can be read on this machine, and ``TilewrightError`` where ``ncu`` fails.
+    ``deadline``: seconds for each run of ``ncu``. The caller holds the device's lock. Raises ``NoCounters`` if this
+    machine cannot read counters, and ``TilewrightError`` if ``ncu`` fails.
     """
     with scratch() as name:
         folder = Path(name)
@@ -87,7 +87,7 @@ def read_counters(
 
 
 def _main(folder: Path) -> None:
-    """Run what the parent asks for, and say what went wrong."""
+    """Run the kernels that the parent asks for, and write the problems to a file."""
     asked = json.loads((folder / _ASKED).read_text())
     left = dict(enumerate(asked["kernels"]))
     problems: list[tuple[int, str, str]] = []
@@ -102,7 +102,7 @@ def _main(folder: Path) -> None:
             except TilewrightError as e:
                 problems.append((n, e.message, e.hint))
             del left[n]
-    except TilewrightError as e:  # there is no device, or it is lost: nothing after that can run either
+    except TilewrightError as e:  # the device is missing or lost: the remaining kernels cannot run either
         problems += [(n, e.message, e.hint) for n in left]
     (folder / _PROBLEMS).write_text(json.dumps(problems))
 

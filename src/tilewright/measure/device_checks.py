@@ -1,9 +1,9 @@
-"""Results judged on the device, so that only those of which something may be wrong come to the host.
+"""Checks results on the device, so that only results with a possible mistake are copied to the host.
 
-What the verifier expects of an input set (bounds of elements, projected sums) lies on the device while a task lasts;
-kernels (``check_kernels.py``) compare an output with it, guard zones with their canaries, and inputs with what they
-were. What is right here is right by the verifier's own check, which alone says what is wrong. What cannot be said this
-way is left to that check.
+The verifier's expectations of an input set (bounds of elements, projected sums) stay on the device during a task.
+Kernels (``check_kernels.py``) compare an output with them, guard zones with their canaries, and inputs with their
+original bytes. A result that passes here also passes the verifier's check on the host. Only that check says which
+mistake it found. Expectations that the kernels cannot check are left to the host.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from tilewright.verifying.verify import Expected, InputSet
 
 Array = npt.NDArray[Any]
-_WORDS = 1 + PARTS  # of 8 bytes: whether something is wrong, a checksum's parts
+_WORDS = 1 + PARTS  # of 8 bytes: a mark for a mistake, and the partial sums of a checksum
 
 
 @dataclass(frozen=True)
 class _Launch:
-    """A launch on output number ``output``, by ``blocks`` blocks. ``arguments``: those between the output's address and
-    the word to set; arrays by their numbers (``("array", n)``, ``None`` for null)."""
+    """A launch on output number ``output``, with ``blocks`` blocks. ``arguments``: those between the output's address
+    and the mark's address. An array is its number (``("array", n)``, ``None`` for a null pointer)."""
 
     symbol: str
     output: int
@@ -45,13 +45,13 @@ class _Launch:
 
 @dataclass
 class _Plan:
-    """What an input set needs on the device, and the launches that compare outputs with it."""
+    """Arrays that an input set needs on the device, and the launches that compare outputs with them."""
 
     arrays: list[Array] = field(default_factory=list)
     launches: list[_Launch] = field(default_factory=list)
 
     def add(self, array: Array | None) -> tuple[str, int | None]:
-        """The argument for an array, which is uploaded once however often it is added."""
+        """Return the argument for an array. An array is uploaded once, however often it is added."""
         if array is None:
             return "array", None
         for n, known in enumerate(self.arrays):
@@ -62,8 +62,8 @@ class _Plan:
 
 
 class DeviceChecks:
-    """The checks of one child. ``code``: what :func:`~.check_kernels.check_code` compiled; ``kept``: where arrays
-    are kept until :meth:`forget`, which must be called before another task's."""
+    """The checks of one child. ``code``: compiled by :func:`~.check_kernels.check_code`; ``kept``: holds arrays until
+    :meth:`forget`, which must be called before the next task."""
 
     def __init__(self, context: Context, code: bytes, kept: KeptArrays) -> None:
         self.context = context
@@ -75,20 +75,20 @@ class DeviceChecks:
         self._launches: dict[Hashable, list[tuple[_Launch, Arguments]]] = {}
 
     def forget(self) -> None:
-        """Forget what belongs to the task, and what is kept of it on the device."""
+        """Drop the task's state, and free its arrays on the device."""
         self.kept.close()
         self._sums.clear()
         self._launches.clear()
 
     def keep(self, name: Hashable, arrays: Sequence[Bytes]) -> Kept | None:
-        """Arrays under a name on the device, and their checksum; ``None`` where there is no room."""
+        """Upload arrays under a name, and compute their checksum; ``None`` without enough memory."""
         kept = self.kept.get(name) or self.kept.keep(name, arrays)
         if kept is not None and name not in self._sums:
             self._sums[name] = self._checksum(kept)
         return kept
 
     def prepare(self, name: Hashable, data: InputSet, outputs: Sequence[Tensor]) -> None:
-        """Bring what is expected of an input set to the device, under a name, if that is possible."""
+        """Upload the expectations of an input set under a name, if the kernels can check them."""
         if name in self._launches:
             return
         plan = _Plan()
@@ -104,13 +104,13 @@ class DeviceChecks:
         return Arguments([("pointer", 0), *given, ("pointer", self._words)])
 
     def intact(self, names: Sequence[Hashable]) -> bool:
-        """Whether what is kept under these names is what was uploaded; waits for the device."""
+        """Whether the arrays under these names still have their checksums; waits for the device."""
         kept = [(name, self.kept.get(name)) for name in names]
         return all(k is None or self._checksum(k) == self._sums.get(name) for name, k in kept)
 
     def right(self, name: Hashable, outputs: Sequence[Region], guarded: Sequence[Region]) -> bool:
-        """Whether outputs are what set ``name`` expects and no canary around ``guarded`` has changed; waits for the
-        device. ``False`` also where this cannot be told here."""
+        """Whether outputs meet the expectations of set ``name`` and no canary around ``guarded`` has changed; waits for
+        the device. ``False`` also if the kernels cannot check this set."""
         launches = self._launches.get(name)
         if not launches:
             return False
@@ -124,7 +124,7 @@ class DeviceChecks:
         return self._unmarked()
 
     def same(self, regions: Sequence[Region], addresses: Sequence[int]) -> bool:
-        """Whether buffers hold the bytes that lie at other addresses; waits for the device."""
+        """Whether buffers hold the same bytes as the memory at ``addresses``; waits for the device."""
         self.context.fill(self._words, 0, 8)
         for r, other in zip(regions, addresses, strict=True):
             if r.size:
@@ -157,15 +157,15 @@ class DeviceChecks:
 
 
 def as_bytes(values: Array) -> Bytes:
-    """An array's bytes, in the order in which a device holds them."""
+    """An array's bytes, in C order as on a device."""
     return np.ascontiguousarray(values).reshape(-1).view(np.uint8)
 
 
-# --------------------------------------------------------------------------- what is expected
+# --------------------------------------------------------------------------- expectations
 
 
 def _planned(plan: _Plan, output: int, expected: Expected, tensor: Tensor) -> bool:
-    """Add the checks of one output; whether they say all that the verifier's say of what is right."""
+    """Add the checks of one output. Returns whether they are as strict as the verifier's checks."""
     size = math.prod(tensor.shape)
     if size == 0:
         return True
@@ -207,7 +207,7 @@ def _projected(
 
 
 def _bounds(interval: Interval) -> tuple[Array, Array] | None:
-    """Lowest and highest right values; a low one that is NaN asks for NaN. ``None`` where they do not say it all."""
+    """Lowest and highest correct values; a NaN as the low bound requires NaN. ``None`` if bounds are not enough."""
     low, high, free, value = interval.low, interval.high, interval.free, interval.value
     if low.dtype.kind != "f":
         return (low, high) if free is None else None
@@ -223,7 +223,7 @@ def _bounds(interval: Interval) -> tuple[Array, Array] | None:
 
 
 def _places(interval: Interval, shape: Sequence[int]) -> npt.NDArray[np.int64]:
-    """Where a block's elements lie in an output, in order."""
+    """Flat indices of a block's elements in an output, in order."""
     at = np.zeros((1,) * len(shape), np.int64)
     for d, (s, _) in enumerate(zip(interval.block, shape, strict=True)):
         along = np.arange(s.start, s.stop, dtype=np.int64) * math.prod(shape[d + 1 :])

@@ -1,7 +1,7 @@
-"""The devices of this machine: which there are, what each is, and what class of devices it belongs to.
+"""The devices of this machine: their names, descriptions and device classes.
 
 A class (``h200-141g-700w``, ``cpu-amd-epyc-9b45-f26m17-avx512bf16-2c``) names devices on which the same kernels take
-the same time, so far as their makers tell: it is made of what does not change while a device is in use.
+the same time, as far as the specification says. Only properties that do not change during use are part of its name.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tilewright.measure.places import Place, find_place
 from tilewright.serialization import Json
 from tilewright.units import counted
 
-_LONGEST = 300  # characters of a text
+_LONGEST = 300  # characters of a description's text
 
 _MACHINE_IDS = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
 
@@ -31,11 +31,11 @@ _MACHINE_IDS = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
 class DeviceDescription(Json):
     """A device and its host.
 
-    ``device``: its name on its host (``cpu:0-1``, ``cuda:0``, ``emulator:0``); ``model``: under which kernels are
-    stored; ``device_class``: what ``--device`` asks for; ``uuid``: of a GPU or a MIG device, or a hash that stays the
-    same for the same cores of the same host; ``target``: what it was described for; ``cores``: how many a CPU device
-    has (0 for a GPU); ``memory``: bytes that kernels may use; ``compiler``, ``driver``: names and versions, empty
-    where there is none.
+    ``device``: its name on its host (``cpu:0-1``, ``cuda:0``, ``emulator:0``). ``model``: the name under which kernels
+    are stored. ``device_class``: the value for ``--device``. ``uuid``: of a GPU or a MIG device, or a hash that is
+    stable for the same cores of the same host. ``target``: the described target. ``cores``: number of cores of a CPU
+    device (0 for a GPU). ``memory``: bytes that kernels may use. ``compiler``, ``driver``: names and versions, empty
+    without one.
     """
 
     device: str
@@ -51,12 +51,12 @@ class DeviceDescription(Json):
     labels: Pairs = ()
 
 
-# --------------------------------------------------------------------------- finding
+# --------------------------------------------------------------------------- discovery
 
 
 def find(device: str = "auto", target: str = "auto", threads: int = 1) -> Place:
-    """Where to measure. ``auto``: the first GPU that kernels are generated for, else all cores that this process may
-    use. Raises like :func:`tilewright.measure.places.find_place`."""
+    """Find a measurement target. ``auto``: the first GPU that kernels are generated for, else all cores that this
+    process may use. Raises like :func:`tilewright.measure.places.find_place`."""
     if device == "auto":
         backend = backends.choose_backend(target)
         if target == "auto" or backend.in_process:
@@ -65,8 +65,8 @@ def find(device: str = "auto", target: str = "auto", threads: int = 1) -> Place:
 
 
 def find_all(count: int | None = None) -> list[str]:
-    """Every GPU that kernels are generated for, else all cores that this process may use. ``count``: so many GPUs, or
-    parts of the cores. Raises ``UsageError`` for more than there are."""
+    """Names of all GPUs that kernels are generated for, else of all cores that this process may use. ``count``: number
+    of GPUs, or of equal parts of the cores. Raises ``UsageError`` if the machine has fewer."""
     found = list(backends.device_names())
     gpus = not backends.backend_of(found[0]).in_process
     most, what = (len(found), "GPU") if gpus else (available_cores(), "core")
@@ -78,18 +78,18 @@ def find_all(count: int | None = None) -> list[str]:
 
 
 def parts(count: int) -> list[str]:
-    """All cores that this process may use, as so many devices."""
+    """All cores that this process may use, divided into ``count`` devices."""
     cores = affinity()[: available_cores()]
     ends = [n * len(cores) // count for n in range(count + 1)]
     name = backends.device_names()[0].partition(":")[0]
     return [f"{name}:{format_cores(cores[a:b])}" for a, b in pairwise(ends)]
 
 
-# --------------------------------------------------------------------------- describing
+# --------------------------------------------------------------------------- description
 
 
 def describe_place(place: Place) -> DeviceDescription:
-    """The device of a place, as its backend describes it."""
+    """Describe the device of a measurement target, with its backend's facts."""
     from tilewright.measure.runner import memory_limit
 
     target, device = place.target, place.device
@@ -111,7 +111,7 @@ def describe_place(place: Place) -> DeviceDescription:
 
 
 def _compiler(place: Place) -> str:
-    """What would compile for the target here, as artifacts name it; empty without one: measuring needs none."""
+    """Version of the compiler for the target, as in artifacts; empty without a compiler: measuring needs none."""
     try:
         return place.backend.toolchain(place.target).version
     except TilewrightError:
@@ -122,9 +122,9 @@ def _compiler(place: Place) -> str:
 
 
 def host_identity(part: str, machine_ids: tuple[Path, ...] = _MACHINE_IDS) -> str:
-    """A stable name for ``part`` (cores, a device) of this host that gives nothing away.
+    """A stable name for ``part`` (cores, a device) of this host that does not reveal the host.
 
-    Made of the machine's id and the host's name: containers of one image may share the former.
+    A keyed hash of the machine's id and the host's name: containers of one image may share the machine's id.
     """
     secret = ""
     for path in machine_ids:
@@ -132,7 +132,7 @@ def host_identity(part: str, machine_ids: tuple[Path, ...] = _MACHINE_IDS) -> st
             secret = secret or path.read_text(errors="replace").strip()
     if not secret:
         node = uuid.getnode()
-        secret = "" if node >> 40 & 1 else f"{node:012x}"  # that bit says that the number is random
+        secret = "" if node >> 40 & 1 else f"{node:012x}"  # this bit marks a random number, not a hardware address
     keyed = hmac.new(secret.encode(), f"tilewright {socket.gethostname()} {part}".encode(), "sha256")
     return f"host-{keyed.hexdigest()[:32]}"
 

@@ -1,7 +1,7 @@
-"""Memory on a device: guarded buffers for checking, and arenas of operand sets for timing.
+"""Device memory: guarded buffers for checking, and arenas of operand sets for timing.
 
-A device has no pages to protect, so guard zones hold canary bytes that are compared after every run.
-Around inputs the canary reads as NaN, so that a value read from beyond shows in the result.
+A device has no pages to protect, so guard zones hold canary bytes, which are compared after every run.
+Around inputs the canary reads as NaN, so that a read out of bounds shows in the result.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 Bytes = npt.NDArray[np.uint8]
 
-GUARD = 64 << 10  # bytes of canary on either side: a stray tile begins at the edge
-ALIGN = 256  # what device allocators give
-PLACES = 61  # shifts of the buffers among which candidates take turns
-BLOCK = 8 << 20  # bytes of random values from which an arena is filled
+GUARD = 64 << 10  # bytes of canary on either side: a stray tile writes next to the buffer
+ALIGN = 256  # alignment of device allocators, in bytes
+PLACES = 61  # number of shifts of the buffers; successive candidates use successive shifts
+BLOCK = 8 << 20  # bytes of random values that are repeated to fill an arena
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ class Region:
 
 
 class CheckArena:
-    """One allocation that holds every buffer of a checked call, with guard zones between them.
+    """One allocation for all buffers of a checked call, with guard zones between them.
 
-    It is allocated when first needed and grows; ``close`` frees it.
+    The first use allocates it, and it grows on demand; ``close`` frees it.
     """
 
     def __init__(self, context: Context) -> None:
@@ -51,9 +51,9 @@ class CheckArena:
         self._serial = 0
 
     def place(self, sizes: Sequence[int], leads: Sequence[int], inputs: int) -> list[Region]:
-        """Fresh places for buffers of ``sizes`` bytes, each at an address ``lead`` bytes past a multiple of 256.
+        """Place buffers of ``sizes`` bytes, each at an address ``lead`` bytes past a multiple of 256.
 
-        The first ``inputs`` of them are inputs. Guard zones are written (queued). Places differ from call to
+        The first ``inputs`` of them are inputs. The guard zones' writes are queued. Addresses differ from call to
         call. Raises ``OutOfMemory``.
         """
         self._serial += 1
@@ -95,7 +95,7 @@ class CheckArena:
 
 @dataclass(frozen=True)
 class Kept:
-    """Arrays in one allocation of ``size`` bytes at ``base``, a multiple of 8; ``addresses`` of each."""
+    """Arrays in one allocation of ``size`` bytes at ``base``, a multiple of 8; ``addresses``: one per array."""
 
     base: int
     size: int
@@ -103,9 +103,9 @@ class Kept:
 
 
 class KeptArrays:
-    """What checks of a task need on the device, by name: uploaded when it is first needed, kept until ``close``.
+    """Arrays on the device for the checks of a task, by name: uploaded once, kept until ``close``.
 
-    ``room``: bytes that all of it may take.
+    ``room``: largest number of bytes of all arrays together.
     """
 
     def __init__(self, context: Context, room: int) -> None:
@@ -114,11 +114,11 @@ class KeptArrays:
         self._kept: dict[Hashable, Kept] = {}
 
     def get(self, name: Hashable) -> Kept | None:
-        """What is kept under a name. Any kernel that ran since may have written there."""
+        """Arrays kept under a name. Kernels that ran since the upload may have overwritten them."""
         return self._kept.get(name)
 
     def keep(self, name: Hashable, values: Sequence[Bytes]) -> Kept | None:
-        """Upload arrays under a new name; ``None`` where there is no room."""
+        """Upload arrays under a new name; ``None`` without enough memory."""
         starts = [0, *accumulate(_round(len(v), ALIGN) for v in values)]
         size = max(ALIGN, starts[-1])
         if size + sum(k.size for k in self._kept.values()) > self.room:
@@ -133,16 +133,16 @@ class KeptArrays:
         return kept
 
     def close(self) -> None:
-        """Forget all of it."""
+        """Free all arrays."""
         while self._kept:
             self.context.free(self._kept.popitem()[1].base)
 
 
 class TimingArena:
-    """Operand sets of one program for timing: one allocation a tensor, ``sets`` places in each.
+    """Operand sets of one program for timing: one allocation per tensor, with ``sets`` copies of the tensor.
 
-    Inputs are random values, repeated with the tensor's own period, so that any place in it holds values that the
-    program may be given. ``outputs``: bytes of each. Raises ``OutOfMemory``.
+    Inputs are random values, repeated with the tensor's own period, so that any position in the allocation holds valid
+    values. ``outputs``: bytes of each output. Raises ``OutOfMemory``.
     """
 
     def __init__(self, context: Context, inputs: Sequence[Bytes], outputs: Sequence[int], sets: int) -> None:
@@ -169,7 +169,7 @@ class TimingArena:
             raise
 
     def _fill(self, base: int, values: Bytes, size: int) -> None:
-        # A block of whole periods, then copies that double what is there.
+        # Upload a block of whole periods, then double the filled part by copies on the device.
         repeats = max(1, min(BLOCK, size) // max(1, len(values)))
         block = np.tile(values, repeats) if repeats > 1 else values
         self.context.upload(base, block[:size])
@@ -180,7 +180,7 @@ class TimingArena:
             done += step
 
     def tensors(self, number: int, place: int = 0) -> list[int]:
-        """Addresses of the inputs and the outputs of set ``number`` (any whole number); ``place`` moves them all."""
+        """Addresses of inputs and outputs of set ``number`` (any whole number), all shifted by ``place`` steps."""
         at = number % self.sets
         shift = place % PLACES * ALIGN
         return [base + at * stride + shift for base, stride in zip(self._bases, self._strides, strict=True)]

@@ -1,8 +1,8 @@
-"""What the child of a GPU device does with requests: it checks and times kernels there, through a driver.
+"""Serves requests in the child of a GPU device: it checks and times kernels through a driver.
 
-Requests and messages are those of ``session.Session``. Results are judged on the device where that can be told there
-(``device_checks.py``); what may be wrong is judged by the verifier on the host. After an error that spoils the
-device's context the child says so and ends; the runner starts another one.
+Requests and messages are those of ``session.Session``. Results are checked on the device if possible
+(``device_checks.py``); the verifier on the host checks results with a possible mistake. After an error that destroys
+the device's context, the child reports it and ends; the runner starts another child.
 """
 
 from __future__ import annotations
@@ -34,18 +34,17 @@ if TYPE_CHECKING:
     from tilewright.verifying.verify import InputSet
 
 ROOM = 0.4  # share of the device's memory for operand sets
-KEPT = 0.1  # and for what checks need, which stays there
-DROP = 1.1  # times the incumbent's, from which the first samples are enough: a GPU repeats itself within some percent
+KEPT = 0.1  # share of the device's memory for data of the checks, which stays there
+DROP = 1.1  # ratio to the incumbent's time above which the first samples are enough: GPU times vary by a few percent
 FEW_SAMPLES = 3
 
 
 @dataclass(kw_only=True)
 class GpuKernel(Loaded):
-    """A loaded candidate. ``calls``: its launches, by the operand sets that it was called on so far; ``packed``:
-    where each set's rearranged inputs are kept, in ``memory`` of its own; ``taken``: what calls take of the sets whose
-    inputs are rearranged. ``captured``: how many calls
-    are timed as one ``graph``; 0 where they are launched one by one. ``launched``: how many launches timing it has
-    taken so far, those that only warm up included."""
+    """A loaded candidate. ``calls``: its launches by the operand set that they use. ``packed``: addresses of each set's
+    packed inputs, which lie in its own ``memory``. ``taken``: operands of a call, for each set whose inputs are packed.
+    ``captured``: number of calls that are timed as one ``graph``; 0 if they are launched one by one. ``launched``:
+    number of launches in its timing so far, warm-up included."""
 
     code: Module
     kernel: DeviceKernel
@@ -57,30 +56,30 @@ class GpuKernel(Loaded):
     captured: int = 0
     estimate: float = 0.0
     launched: int = 0
-    judged: str = ""  # where it was found right: device, or host
+    judged: str = ""  # where its result passed the check: device, or host
 
     @property
     def launches(self) -> int:
-        """Launches that a call queues."""
+        """Number of launches that a call queues."""
         return len(self.kernel.program.launches) + (self.kernel.zero_fill > 0)
 
     def plan(self, samples: int = gpu_timing.SAMPLES) -> gpu_timing.Plan:
-        """How to sample it, by its estimate and by what a call queues."""
+        """The sampling plan, from the estimated time and the launches of a call."""
         if self.captured:
             return gpu_timing.replays(self.estimate, self.captured, samples)
         return gpu_timing.plan(self.estimate, samples, self.launches)
 
     def unbind(self) -> None:
-        """Forget calls on operands and a workspace that it is not to be timed on any more."""
+        """Drop calls on operands and a workspace that are no longer used for timing."""
         self.calls.clear()
         self.taken.clear()
         self.graph = None
 
 
 class GpuSession(TaskSession[GpuKernel]):
-    """State of one child: the device's context for good, buffers of the task until another one comes.
+    """State of one child: the device's context for its lifetime, and the buffers of the current task.
 
-    ``guard``: what looks at the device around a batch (default: its backend's, where that works).
+    ``guard``: watches the device during a batch (default: the backend's guard, if it works).
     """
 
     def __init__(self, settings: Mapping[str, Any], tell: Tell, guard: Guard | None = None) -> None:
@@ -95,7 +94,7 @@ class GpuSession(TaskSession[GpuKernel]):
         code = check_code(backend, self.context)
         self.device = None if code is None else DeviceChecks(self.context, code, self.kept)
         self.place = self.turn = 0
-        self.captures = True  # until the driver does not
+        self.captures = True  # until the driver refuses to capture
         self.arena: TimingArena | None = None
         self.scratch: tuple[int, int] = (0, 0)  # address and size of the workspace for timing
         super().__init__(settings, tell)
@@ -111,11 +110,11 @@ class GpuSession(TaskSession[GpuKernel]):
     # ------------------------------------------------------------------ requests
 
     def _measure(self, request: Measure) -> None:
-        held: dict[int, Outcome] = {}  # until the device has been looked at
+        held: dict[int, Outcome] = {}  # until the guard has looked at the device
         reasons: tuple[str, ...] = ()
         for pause in self._tries():
             if self.guard is not None:
-                self.tell(At())  # looking at the device is no kernel's doing
+                self.tell(At())  # the guard's time counts for no kernel
                 self.guard.begin()
             self._adopt(request.incumbent)
             held = self._batch([x for x in request.items if not reasons or x[0] in held], request.pairs)
@@ -124,7 +123,7 @@ class GpuSession(TaskSession[GpuKernel]):
             self.tell(At())
             reasons = self.guard.end()
             if reasons:
-                self.since_anchor = gpu_timing.ANCHOR_EVERY  # the incumbent was timed under the same conditions
+                self.since_anchor = gpu_timing.ANCHOR_EVERY  # the incumbent was timed under these conditions too
             if not reasons or self.spoilt or pause is None:
                 break
             time.sleep(pause)
@@ -132,7 +131,7 @@ class GpuSession(TaskSession[GpuKernel]):
             self._vouch(n, outcome, reasons)
 
     def _batch(self, items: Sequence[tuple[int, KernelFile]], pairs: int) -> dict[int, Outcome]:
-        """Check and time kernels. What a guard has to vouch for is given back; everything else is told at once."""
+        """Check and time kernels. Returns outcomes that the guard must confirm; reports all others at once."""
         held: dict[int, Outcome] = {}
         for n, item in items:
             self._prepare(item)
@@ -148,18 +147,18 @@ class GpuSession(TaskSession[GpuKernel]):
         return held
 
     def _vouch(self, n: int, outcome: Outcome, reasons: Sequence[str]) -> None:
-        """Tell an outcome after a look at the device, which gave ``reasons`` to distrust it."""
+        """Report an outcome after the guard has looked at the device. ``reasons``: why to distrust the outcome."""
         assert self.guard is not None
         if isinstance(outcome, Measurement):
             if reasons and self.spoilt:
-                return  # the next child times it again
+                return  # the next child times the kernel again
             outcome = replace(outcome, environment=(*outcome.environment, *self.guard.facts))
         if reasons and (isinstance(outcome, Measurement) or self.guard.memory_failed):
             outcome = Failure(FailureKind.DEVICE_LOST, f"void: {'; '.join(reasons)}")
         self.tell(Told(n, outcome))
 
     def _tries(self) -> Sequence[float | None]:
-        """Seconds to wait after each try that was void; ``None`` after the last."""
+        """Seconds to wait after each void try; ``None`` after the last."""
         return (*(self.guard.pauses if self.guard is not None else ()), None)
 
     def _compare(self, request: Compare) -> timing.PairedComparison:
@@ -182,21 +181,22 @@ class GpuSession(TaskSession[GpuKernel]):
         self._prepare_arena()
         self.tell(At(0))
         try:
-            # The challenger in the middle: a drift that is even cancels. The champion's second copy is a second module.
+            # The challenger runs between two copies of the champion, so a linear drift cancels. The second copy is a
+            # module of its own.
             turns = [self._load(request.champion), self._load(request.challenger)]
             turns.append(self._load(request.champion, copy=True))
             try:
                 for k in turns:
                     self._ready(k)
                     self._estimate(k)
-                if not all(k.captured for k in turns):  # an event costs the one way more than the other
+                if not all(k.captured for k in turns):  # events add more overhead to single launches than to graphs
                     for k in turns:
                         k.captured = 0
                 plans = [k.plan() for k in turns]
 
                 def session(n: int) -> list[tuple[float, float, float]]:
-                    # Where operands happen to lie decides between kernels that are about as fast, so they move.
-                    self.tell(At(0))  # a long paired comparison is no hang
+                    # Placement of operands decides between kernels of nearly equal speed, so it changes each session.
+                    self.tell(At(0))  # report progress: a long paired comparison is not a hang
                     self.place += 1
                     for k in turns:
                         k.unbind()
@@ -259,7 +259,7 @@ class GpuSession(TaskSession[GpuKernel]):
         return {k: round(float(v), 3) for k, v in self.context.clocks().items()}
 
     def _facts(self, seen: Mapping[str, Value]) -> Pairs:
-        known = {k: v for k, v in self.context.facts if k != "device"}  # the runner names the device
+        known = {k: v for k, v in self.context.facts if k != "device"}  # the runner adds the device's name
         return (*known.items(), *seen.items())
 
     def _load(self, item: KernelFile, copy: bool = False) -> GpuKernel:
@@ -287,7 +287,7 @@ class GpuSession(TaskSession[GpuKernel]):
             self._end(e)
 
     def _set(self, n: int, align: int, rounding: float) -> tuple[InputSet, Hashable]:
-        """An input set for a launch program, and the name of what is expected of it."""
+        """An input set for a launch program, and the name of its expectations."""
         data = self.verifier.input_set(n, align, rounding)
         return data, (data.recipe, rounding)
 
@@ -300,8 +300,8 @@ class GpuSession(TaskSession[GpuKernel]):
         return None
 
     def _check_set(self, kernel: GpuKernel, data: InputSet, name: Hashable) -> Problem | None:
-        """What is wrong on one input set. An earlier kernel may have written over what lies on the device: then once
-        more, with new."""
+        """Check one input set; the problem, or ``None``. If an earlier kernel has overwritten the data on the device,
+        check once more with new data."""
         for last in (False, True):
             run = _CheckedRun(self, kernel, data)
             if self.device is not None and run.right(self.device, name):
@@ -312,7 +312,7 @@ class GpuSession(TaskSession[GpuKernel]):
             if self.device is not None:
                 damaged = not self.device.intact((data.recipe, name))
             else:
-                damaged = problem is not None and run.kept  # as far as can be told
+                damaged = problem is not None and run.kept  # an assumption: without checks nothing can tell
             if damaged:
                 self._forget()
             if last or problem is None or not damaged:
@@ -320,7 +320,7 @@ class GpuSession(TaskSession[GpuKernel]):
         raise AssertionError("unreachable")
 
     def _forget(self) -> None:
-        """Forget what checks need on the device."""
+        """Free the data of the checks on the device."""
         if self.device is None:
             self.kept.close()
         else:
@@ -329,7 +329,7 @@ class GpuSession(TaskSession[GpuKernel]):
     # ------------------------------------------------------------------ timing
 
     def _ready(self, k: GpuKernel) -> None:
-        """Operand sets and a workspace for timing. Raises ``OutOfMemory``."""
+        """Allocate operand sets and a workspace for timing. Raises ``OutOfMemory``."""
         if self.arena is None:
             self.arena = self._make_arena()
         need = k.kernel.workspace
@@ -343,13 +343,13 @@ class GpuSession(TaskSession[GpuKernel]):
                 self.incumbent.unbind()
 
     def _prepare_arena(self) -> None:
-        """The operand sets, for which no kernel is to blame: drawing large ones takes seconds."""
+        """Allocate the operand sets, outside any kernel's time limit: generating large ones takes seconds."""
         if self.arena is None:
             self.tell(At())
             try:
                 self.arena = self._make_arena()
             except OutOfMemory:
-                return  # told where it is needed
+                return  # reported by the kernel that needs them
             except DeviceError as e:
                 self._end(e)
 
@@ -368,7 +368,7 @@ class GpuSession(TaskSession[GpuKernel]):
                 sets = max(1, sets // 2)
 
     def _call(self, k: GpuKernel, at: int) -> Queue:
-        """The launches of a call on an operand set."""
+        """The launches of a call on operand set ``at``."""
         assert self.arena is not None
         made = k.calls.get(at)
         if made is None:
@@ -376,7 +376,7 @@ class GpuSession(TaskSession[GpuKernel]):
         return made
 
     def _tensors(self, k: GpuKernel, at: int) -> list[Any]:
-        """Those of an operand set, constant inputs rearranged as the kernel reads them."""
+        """Tensors of operand set ``at``, with constant inputs packed for the kernel."""
         assert self.arena is not None
         k.packed = k.packed or k.memory.packed(k.kernel, self.arena.sets)
         if at not in k.taken:
@@ -384,14 +384,14 @@ class GpuSession(TaskSession[GpuKernel]):
         return k.taken[at]
 
     def _bind(self, k: GpuKernel, calls: int) -> None:
-        """Make the launches of the next calls, before any is queued: making them takes longer than launching."""
+        """Prepare the launches of the next calls before any is queued: preparing takes longer than launching."""
         assert self.arena is not None
         if not k.captured:
             for n in range(self.turn, self.turn + min(calls, self.arena.sets)):
                 self._call(k, n % self.arena.sets)
 
     def _capture(self, k: GpuKernel) -> None:
-        """Capture the calls that are timed as one, where the driver can."""
+        """Capture ``captured`` calls into a graph, if the driver can."""
         assert self.arena is not None
         workspace, taken = self.scratch[0], [self._tensors(k, n) for n in range(min(k.captured, self.arena.sets))]
         call = k.kernel.prepare(len(taken[0]))
@@ -406,7 +406,7 @@ class GpuSession(TaskSession[GpuKernel]):
         except (LaunchError, DeviceError) as e:
             if isinstance(e, DeviceError) and e.sticky:
                 raise
-            # It was launched before: the driver refuses to capture it.
+            # The kernel ran before, so the error means that the driver refuses to capture it.
         if k.graph is None:
             k.captured, self.captures = 0, False
 
@@ -430,7 +430,7 @@ class GpuSession(TaskSession[GpuKernel]):
         return self.watch.samples(self._launcher(k), wanted)
 
     def _estimate(self, k: GpuKernel) -> list[float]:
-        """About how long a call takes, and the samples that say so: not the first, which also loads code."""
+        """Estimate a call's time; returns samples without the first one, which also loads code."""
         times = self._samples(k, gpu_timing.Plan(2, 1, k.launches + 1))[1:]
         k.estimate = min(times)
         if k.estimate < gpu_timing.WARM_UP:
@@ -460,12 +460,12 @@ class GpuSession(TaskSession[GpuKernel]):
         except DeviceError as e:
             self._end(e)
         except (TilewrightError, OSError):
-            return None  # it fails elsewhere too, where it is an item
+            return None  # the error shows again when the kernel is an item
         self.since_anchor = 0
         return k
 
     def _renew_anchor(self) -> None:
-        """Time the incumbent again from time to time: clocks move with temperature and power."""
+        """Time the incumbent again from time to time: clocks change with temperature and power."""
         k = self.incumbent
         if k is None or self.since_anchor < gpu_timing.ANCHOR_EVERY:
             return
@@ -474,15 +474,15 @@ class GpuSession(TaskSession[GpuKernel]):
         self.since_anchor = 0
 
     def _end(self, error: TilewrightError) -> NoReturn:
-        """Leave after an error for which there is no item to blame; the runner reads why."""
+        """Exit after an error that no kernel caused; the runner reads the reason from stderr."""
         print(_line(error), file=sys.stderr, flush=True)
         sys.exit(4)
 
 
 class _CheckedRun:
-    """One call on an input set, whose results stay on the device until :meth:`problem` fetches them.
+    """One call on an input set. Its results stay on the device until :meth:`problem` fetches them.
 
-    ``kept``: the inputs lay on the device before, where any kernel may have written.
+    ``kept``: whether the inputs were on the device before, where any kernel may have overwritten them.
     """
 
     def __init__(self, session: GpuSession, kernel: GpuKernel, data: InputSet) -> None:
@@ -492,7 +492,7 @@ class _CheckedRun:
         sizes = [g.data.size for g in (*data.inputs, *data.outputs)]
         own = {"its workspace": program.workspace}
         own |= {f"its rearranged input number {n}": size for n, size in program.packed.items()}
-        # Host and device addresses are equally aligned, so that a set's placement means the same there.
+        # Give device addresses the alignment of the host addresses, so that an input set's placement holds on both.
         leads = [*(p % 256 for p in data.pointers), *(0 for _ in own)]
         self.regions = s.checks.place([*sizes, *own.values()], leads, count)
         self.names = [*(g.name for g in (*data.inputs, *data.outputs)), *own]
@@ -508,7 +508,7 @@ class _CheckedRun:
         s.context.synchronize()
 
     def _place_inputs(self) -> bool:
-        """Bring the inputs to their places; whether they lay on the device."""
+        """Copy or upload the inputs to their buffers. Returns whether they were on the device before."""
         s, name = self.session, self.data.recipe
         known = s.kept.get(name) is not None
         held = s.kept.get(name) or (s.device or s.kept).keep(name, self.data.pristine)
@@ -520,7 +520,7 @@ class _CheckedRun:
         return known
 
     def right(self, device: DeviceChecks, name: Hashable) -> bool:
-        """Whether the device says that nothing is wrong; it may leave that open."""
+        """Whether the device's checks find no mistake; ``False`` may also mean that they cannot tell."""
         inputs = self.session.kept.get(self.data.recipe)
         return (
             inputs is not None
@@ -530,7 +530,7 @@ class _CheckedRun:
         )
 
     def problem(self) -> Problem | None:
-        """What is wrong, in one line, by the verifier: everything comes to the host."""
+        """The verifier's one-line problem on the host, or ``None``; copies all results to the host."""
         s, data = self.session, self.data
         for region, output in zip(self.outputs, data.outputs, strict=True):
             s.context.download(region.address, output.data)
@@ -541,9 +541,9 @@ class _CheckedRun:
         return Problem(f"writes outside {outside} ({data.recipe.name})") if outside else problem
 
     def _trespass(self) -> str:
-        """The buffer around which bytes changed."""
+        """Name of the buffer around which bytes changed, or an empty string."""
         pairs, count = list(zip(self.names, self.regions, strict=True)), len(self.inputs)
-        for name, region in pairs[count:] + pairs[:count]:  # the output first: the likeliest by far
+        for name, region in pairs[count:] + pairs[:count]:  # outputs first: by far the most likely
             if self.session.checks.trespassed(region):
                 return name
         return ""

@@ -1,8 +1,8 @@
-"""Timing kernels on a device with events: what is decided, and how a batch is queued.
+"""Times kernels on a device with events: sampling plans, and how a batch is queued.
 
-Launches are queued behind a blocker that keeps the device busy meanwhile, so that what the events
-enclose is the device's time and not the host's. Every launch takes the next set of operands, so that
-none is found in the L2 cache. Short kernels are captured into a graph, which queues all calls of a sample at once:
+Launches are queued behind a blocker kernel that keeps the device busy, so that events enclose only the
+device's time, not the host's. Every launch uses the next set of operands, so that no operand is in the
+L2 cache. Short kernels are captured into a graph, which queues all calls of a sample at once:
 launching them one by one takes the host far longer than they take the device.
 """
 
@@ -19,33 +19,33 @@ from tilewright.measure.timing import FEWEST
 if TYPE_CHECKING:
     from tilewright.backends.driver import Context, Event
 
-SAMPLE = 150e-6  # seconds that a sample lasts at least: an event adds about a microsecond
-MOST_LAUNCHES = 640  # queued behind one blocker: a device's queue holds about a thousand
-BUDGET = 0.03  # seconds of device time a trial
+SAMPLE = 150e-6  # least seconds of a sample: an event adds about a microsecond
+MOST_LAUNCHES = 640  # largest number queued behind one blocker: a device's queue holds about a thousand
+BUDGET = 0.03  # seconds of device time per trial
 SAMPLES = 15
-SURE = 5  # samples that are enough where they agree
-STEADY = 0.004  # relative interquartile range of samples that agree
-WARM_UP = 2e-3  # seconds for which a kernel runs before it counts: clocks, instruction cache
-MOST_WARM = 64  # calls for that
-ANCHOR_EVERY = 20  # candidates after which the incumbent is timed again
-L2_FACTOR = 3  # operand sets are this many times the L2 cache in all
+SURE = 5  # number of samples that is enough if they agree
+STEADY = 0.004  # largest relative interquartile range of samples that agree
+WARM_UP = 2e-3  # seconds that a kernel runs before it is timed: clocks, instruction cache
+MOST_WARM = 64  # largest number of warm-up calls
+ANCHOR_EVERY = 20  # number of candidates after which the incumbent is timed again
+L2_FACTOR = 3  # total size of the operand sets, in L2 cache sizes
 MOST_SETS = 256
 LONGEST_BLOCK = 0.2  # seconds
-FIRST_COST = 20e-6  # seconds that queueing a launch takes the host, until it is known
-MARGIN = 1.5  # of the blocker over the time that queueing took before
+FIRST_COST = 20e-6  # assumed seconds of host time to queue a launch, until it is measured
+MARGIN = 1.5  # ratio of the blocker's duration to the last queueing time
 HOST_TRIES = 3
 
 
-MOST_CAPTURED = 640  # launches in a graph
-LONGEST_REPLAY = 1.5e-3  # seconds of a graph
+MOST_CAPTURED = 640  # largest number of launches in a graph
+LONGEST_REPLAY = 1.5e-3  # longest duration of a graph in seconds
 
 Launch = Callable[[int], None]
-"""Queues so many calls of a kernel, each on the operand set after the last call's, whichever kernel's that was."""
+"""Queues the given number of calls of a kernel. Each call takes the operand set after that of the last call."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How many samples to take, how many calls in each, and what a sample queues: its launches and an event."""
+    """Number of samples, of calls in each sample, and of entries that a sample queues: launches and an event."""
 
     samples: int
     calls: int
@@ -53,9 +53,9 @@ class Plan:
 
 
 def plan(seconds: float, samples: int = SAMPLES, launches: int = 1, budget: float = BUDGET) -> Plan:
-    """Samples of a kernel whose calls take about ``seconds`` and queue so many launches: at least three, fewer than
-    asked for when they would take more than ``budget`` seconds. Half of a queue, so that a round of two kernels fits,
-    lasts :data:`SAMPLE` where a launch takes a microsecond."""
+    """Plan for a kernel with about ``seconds`` and ``launches`` per call: at least three samples, and fewer than
+    ``samples`` if those would exceed ``budget`` seconds. A sample takes at most half of the queue, so that a round of
+    two kernels fits. That half lasts :data:`SAMPLE` if a launch takes a microsecond."""
     most = max(1, (MOST_LAUNCHES // 2 - 1) // launches)
     calls = min(most, math.ceil(SAMPLE / max(seconds, 1e-7)))
     many = int(budget / max(seconds * calls, 1e-9))
@@ -63,8 +63,9 @@ def plan(seconds: float, samples: int = SAMPLES, launches: int = 1, budget: floa
 
 
 def captured(seconds: float, sets: int, launches: int = 1) -> int:
-    """Calls in a graph of a kernel whose calls take about ``seconds``: whole turns of the operand sets, so that graphs
-    that follow each other find none in the cache, for a sample at least. 0 where launches one by one do as well."""
+    """Number of calls in a graph for a kernel with about ``seconds`` per call. The calls go through all operand sets a
+    whole number of times, so that successive graphs find no operand in the cache, and last at least one sample. 0 if
+    single launches are as good."""
     alone = plan(seconds, launches=launches)
     calls = sets * math.ceil(SAMPLE / max(seconds, 1e-7) / sets)
     worth = alone.calls > 1 and 2 * calls <= alone.calls * alone.samples and calls * seconds <= LONGEST_REPLAY
@@ -72,13 +73,13 @@ def captured(seconds: float, sets: int, launches: int = 1) -> int:
 
 
 def replays(seconds: float, calls: int, samples: int = SAMPLES) -> Plan:
-    """Samples that are graphs of so many calls. Longer ones are fewer: their calls count, three samples at least."""
+    """Plan for samples that are graphs of ``calls`` calls. Long graphs need fewer samples, but at least three."""
     enough = math.ceil(samples * SAMPLE / max(seconds * calls, 1e-9))
     return Plan(max(min(FEWEST, samples), min(samples, enough)), calls)
 
 
 def rotation(set_bytes: int, l2_bytes: int, room: int, rotate: bool = True) -> int:
-    """How many sets of operands to keep: three times the L2 cache in all, within ``room`` bytes."""
+    """Number of operand sets: three times the L2 cache in total, within ``room`` bytes."""
     if not rotate:
         return 1
     wanted = math.ceil(L2_FACTOR * l2_bytes / max(set_bytes, 1))
@@ -94,12 +95,12 @@ class Stopwatch:
         self._cost = FIRST_COST
 
     def samples(self, launch: Launch, wanted: Plan) -> list[float]:
-        """Seconds a call, one figure a sample."""
+        """Seconds per call, one value per sample."""
         return self.interleaved([launch], [wanted], wanted.samples)[0]
 
     def interleaved(self, launches: Sequence[Launch], plans: Sequence[Plan], rounds: int) -> list[list[float]]:
-        """Seconds a call of each kernel in each round. Kernels take turns; every other round runs
-        backwards. Raises ``DeviceError``."""
+        """Seconds per call of each kernel in each round. The kernels are interleaved, and every other round
+        runs in reverse order. Raises ``DeviceError``."""
         per_round = sum(p.queued for p in plans)
         out: list[list[float]] = [[] for _ in launches]
         step = max(1, MOST_LAUNCHES // per_round)
@@ -110,7 +111,7 @@ class Stopwatch:
         return out
 
     def _queued(self, launches: Sequence[Launch], plans: Sequence[Plan], rounds: range) -> list[tuple[int, float]]:
-        """One synchronisation's worth; taken again where the host did not keep ahead of the device."""
+        """Time as many rounds as one synchronisation covers; repeat if queueing fell behind the device."""
         total = len(rounds) * sum(p.queued for p in plans)
         counts = [p.calls for p in plans]
         while len(self._events) <= len(rounds) * len(counts):

@@ -1,4 +1,4 @@
-"""Processes that end with the one that started them, even where that is killed."""
+"""Ties a process to its parent, so that it ends even if the parent is killed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def die_with_parent(parent: int) -> None:
         tie()
         return
 
-    # No such signal elsewhere: look from time to time (kernels run without the GIL).
+    # Other systems have no parent-death signal: poll (kernels run without the GIL).
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(0.5)
@@ -29,10 +29,11 @@ def die_with_parent(parent: int) -> None:
 
 
 def tied_to(parent: int) -> Callable[[], None] | None:
-    """What a new process calls to end when ``parent`` does, also between fork and exec (``preexec_fn``), where nothing
-    may be imported any more. ``None`` where the system has no such signal.
+    """Return a function that ties a new process to ``parent``; ``None`` if the system has no parent-death signal.
 
-    The signal comes when the thread ends that started the process: start it from one that lives as long.
+    It may run between fork and exec (``preexec_fn``), where imports are not allowed.
+
+    The signal comes when the thread that started the process ends: start it from a thread that lives as long.
     """
     if sys.platform != "linux":
         return None
@@ -42,7 +43,7 @@ def tied_to(parent: int) -> Callable[[], None] | None:
 
     def tie() -> None:
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:  # it died before the line above
+        if os.getppid() != parent:  # the parent died before prctl
             os._exit(1)
 
     return tie

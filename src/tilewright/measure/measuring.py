@@ -1,4 +1,4 @@
-"""What the tuner asks of whatever measures for it: a device of this machine, a farm, a recording."""
+"""Interfaces between the tuner and its measurement targets: a local device, a farm, a recording."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 Item = tuple[Candidate, Artifact]
 
 OnWait = Callable[[str], None]
-"""Called with a line on who holds the device."""
+"""Called with a text on who holds the device."""
 
 
 class Runner(Closing, ABC):
-    """Checks and times kernels; :class:`~tilewright.measure.runner.LocalRunner` says what each method does."""
+    """Checks and times kernels; :class:`~tilewright.measure.runner.LocalRunner` documents each method."""
 
     @abstractmethod
     def submit(
@@ -38,7 +38,7 @@ class Runner(Closing, ABC):
     def run(
         self, task: Task, items: Sequence[Item], incumbent: Item | None = None, pairs: int | None = None
     ) -> list[Outcome]:
-        """``submit`` and wait."""
+        """Call ``submit`` and wait for the outcomes."""
         return self.submit(task, items, incumbent, pairs).result()
 
     @abstractmethod
@@ -48,7 +48,7 @@ class Runner(Closing, ABC):
 
 
 class Site(Protocol):
-    """Where a run measures; :class:`~tilewright.measure.places.Place` says what each part means."""
+    """A measurement target of a run; :class:`~tilewright.measure.places.Place` documents each member."""
 
     @property
     def target(self) -> Target: ...
@@ -69,19 +69,19 @@ class Site(Protocol):
 
 
 ENDS = 3
-"""Evenly spaced sizes of a range at which a kernel is checked on every input set; at others on one set, in turns."""
+"""Number of evenly spaced sizes of a range with checks on every input set; each other size uses one set in rotation."""
 
 LARGEST_BLOCK = 64
-"""Rows of a block of which every remainder is checked, at most: larger blocks are made of smaller ones."""
+"""Largest block size in rows for which every remainder is checked: larger blocks consist of smaller blocks."""
 
 
 def checked_sizes(low: int, high: int, blocks: Iterable[int]) -> list[int]:
     """Sizes from ``low`` to ``high`` at which a kernel of a range is checked.
 
-    They are both ends; powers of two, their neighbours and the prime before them; and for each of the given numbers of
-    rows of a block every remainder, behind few blocks and behind at least as many as a block has rows. Of blocks of
-    more than ``LARGEST_BLOCK`` rows they are the sizes of one, and next to it. Remainders are taken at the least sizes,
-    which cost least.
+    They include both ends, and powers of two with their neighbours and the prime before each. For each block size up to
+    ``LARGEST_BLOCK`` rows they include every remainder, once after few blocks and once after at least ``block`` blocks.
+    For a larger block they include its size and both neighbours. Remainders are taken at the least sizes, where checks
+    are cheapest.
     """
     found = {low, low + 1, high - 1, high}
     for power in (1 << k for k in range(high.bit_length() + 1)):
@@ -97,11 +97,11 @@ def checked_sizes(low: int, high: int, blocks: Iterable[int]) -> list[int]:
 
 
 def checked_points(candidate: Candidate) -> tuple[Sequence[Sizes], Sequence[Sizes]]:
-    """Sizes at which a kernel of ranges is checked: on every input set, and on one.
+    """Sizes at which a kernel of ranges is checked: on every input set, and on a single set.
 
-    Of one range the former are its ends and sizes between, the latter its :func:`checked_sizes`. Of several the former
-    are all combinations of their ends. In the latter every range goes through its checked sizes, each from another one
-    on and every second backwards, so that together they cost about as much as the middle of the ranges.
+    For one range, the first list has its ends and sizes between them, the second its :func:`checked_sizes`. For several
+    ranges, the first list has all combinations of their ends. In the second list each range goes through its checked
+    sizes from a different start, every other range in reverse. So the total cost is about that of middle sizes.
     """
     ranges, blocks = candidate.task.workload.ranges, blocks_of(candidate)
     few = {n: spread(e.low, e.high, ENDS) for n, e in ranges.items()}
@@ -122,9 +122,9 @@ def checked_points(candidate: Candidate) -> tuple[Sequence[Sizes], Sequence[Size
 
 
 def blocks_of(candidate: Candidate) -> dict[str, set[int]]:
-    """How many sizes of each range a kernel has before the remainders of one of its blocks come again.
+    """Periods of each range: numbers of sizes after which the remainder of a kernel's block repeats.
 
-    Where its template does not describe its loops: the numbers of its schedule.
+    If the template does not describe its loops, the periods are the integers of its schedule.
     """
     from tilewright.kernels.templates import get_template
 
@@ -146,7 +146,7 @@ def blocks_of(candidate: Candidate) -> dict[str, set[int]]:
 
 
 def at_sizes(task: Task, items: Sequence[Item], sizes: Sizes | None = None) -> tuple[Task, list[Item]]:
-    """Kernels that take their sizes, as those of given ones: the greatest unless given. Others as they are."""
+    """Kernels with symbolic sizes, bound to ``sizes`` (default: the greatest). Other kernels stay as they are."""
     ranges = task.workload.ranges
     if not ranges:
         return task, list(items)

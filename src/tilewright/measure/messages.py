@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class KernelFile(Json):
-    """A compiled kernel to load: the ``path`` of its code and the hash of that, how it is called, its launch arguments.
+    """A compiled kernel to load: ``path`` and hash of its code, its launch program and its launch arguments.
 
-    ``key`` tells candidates apart, ``binary`` those that are compiled alike. ``seconds``: what a call of an incumbent
-    is taken for; ``None``: what it is measured to take.
+    ``key`` identifies a candidate, ``binary`` candidates with equal binaries. ``seconds``: reference time of a call of
+    an incumbent; ``None``: use the measured time.
     """
 
     key: str
@@ -45,7 +45,7 @@ class KernelFile(Json):
 class Request(Json):
     """Work on one task: the text of its program, and its ``constants_passed`` in bytes (:class:`tilewright.core.Task`).
 
-    A child answers with :class:`At` and :class:`Told` as it goes on, and with one :class:`Done` or :class:`Error`.
+    A child answers with :class:`At` and :class:`Told` during the work, and with one :class:`Done` or :class:`Error`.
     """
 
     program: str
@@ -54,7 +54,7 @@ class Request(Json):
 
 @dataclass(frozen=True, kw_only=True)
 class Measure(Request):
-    """Check and time kernels, each with its number, against the ``incumbent``: at most ``pairs`` samples of each."""
+    """Check and time numbered kernels against the ``incumbent``, with at most ``pairs`` samples of each."""
 
     items: tuple[tuple[int, KernelFile], ...]
     incumbent: KernelFile | None = None
@@ -63,7 +63,7 @@ class Measure(Request):
 
 @dataclass(frozen=True, kw_only=True)
 class Verify(Request):
-    """Check one kernel on every input set, or on that whose ``turn`` it is."""
+    """Check one kernel on every input set, or on set number ``turn`` (modulo the number of sets)."""
 
     item: KernelFile
     turn: int | None = None
@@ -71,7 +71,7 @@ class Verify(Request):
 
 @dataclass(frozen=True, kw_only=True)
 class Compare(Request):
-    """Time two kernels against each other in turns, in ``sessions`` sessions."""
+    """Time two kernels against each other, interleaved, in ``sessions`` sessions."""
 
     challenger: KernelFile
     champion: KernelFile
@@ -80,14 +80,14 @@ class Compare(Request):
 
 @dataclass(frozen=True)
 class Ready(Json):
-    """The child serves requests under these limits."""
+    """The child is ready for requests, under these limits."""
 
     limits: Limits
 
 
 @dataclass(frozen=True)
 class At(Json):
-    """What the child is about to run: the kernel of that number, the incumbent, or none (inputs and references)."""
+    """The next step of the child: kernel number ``item``, the incumbent, or no kernel (inputs and references)."""
 
     item: int | None = None
     incumbent: bool = False
@@ -95,7 +95,7 @@ class At(Json):
 
 @dataclass(frozen=True)
 class Told(Json):
-    """The outcome of the kernel of a number."""
+    """The outcome of kernel number ``item``."""
 
     item: int
     outcome: Outcome
@@ -110,8 +110,8 @@ class Told(Json):
 
 @dataclass(frozen=True)
 class Done(Json):
-    """The end of a request: the failure of a kernel that was verified, or the comparison of two. ``leaving``: the child
-    ends, as its device is spoilt."""
+    """The end of a request: the failure of a verified kernel, or the comparison of two kernels. ``leaving``: the child
+    ends because its device is in a bad state."""
 
     failure: Failure | None = None
     comparison: PairedComparison | None = None
@@ -120,7 +120,7 @@ class Done(Json):
 
 @dataclass(frozen=True)
 class Error(Json):
-    """The end of a request that cannot be served, by no kernel's fault."""
+    """The end of a request that failed without a kernel's fault."""
 
     message: str
 
@@ -129,12 +129,13 @@ _KINDS: dict[str, type[Json]] = {k.__name__: k for k in (Measure, Verify, Compar
 
 
 def send(channel: Channel, message: Json) -> None:
-    """Raises ``ChannelClosed`` when the peer is gone."""
+    """Send a message. Raises ``ChannelClosed`` if the peer is gone."""
     channel.send({type(message).__name__: message.to_json()})
 
 
 def receive(channel: Channel, timeout: float | None = None) -> Json:
-    """Next message. Raises ``TimeoutError`` after ``timeout`` seconds, ``ChannelClosed`` at the end or for nonsense."""
+    """Receive the next message. Raises ``TimeoutError`` after ``timeout`` seconds, ``ChannelClosed`` at the end or for
+    an invalid message."""
     found = channel.receive(timeout)
     try:
         ((name, data),) = found.items()

@@ -1,4 +1,4 @@
-"""Where a run measures: a target, the device on which its kernels run, and the backend that knows both."""
+"""Local measurement targets: a target, the device that runs its kernels, and the backend of both."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from tilewright.measure.runner import LocalRunner
 
 COMPILERS = 4
-"""At most so many compile for a device of cores: batches are small, and more would disturb what is timed."""
+"""Largest number of compilers for a CPU device: batches are small, and more compilers would disturb the timing."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A target and the device on which its kernels are measured.
+    """A target and the local device on which its kernels are measured.
 
-    ``build_cores``: where compilers run at any time. ``own_cores``: the device's, on which they run only while nothing
-    is measured (``building``), which its builders and runners agree on.
+    ``build_cores``: cores for compilers at any time. ``own_cores``: the device's cores, which compilers use only while
+    no measurement runs. The lock ``building`` coordinates builders and runners.
     """
 
     backend: Backend
@@ -38,7 +38,7 @@ class Place:
 
     @property
     def apart(self) -> bool:
-        """Whether there are cores that a measurement does not take."""
+        """Whether some cores are free for compilers during a measurement."""
         return bool(self.build_cores)
 
     @property
@@ -46,17 +46,17 @@ class Place:
         return self.backend.emulated
 
     def lock(self, on_wait: OnWait, stop: threading.Event | None = None) -> AbstractContextManager[object]:
-        """Exclusive use of the device among this user's processes; waits for it, until ``stop`` is set. The emulator
-        takes none."""
+        """Exclusive use of the device among this user's processes; waits for the device until ``stop`` is set. The
+        emulator needs no lock."""
         return self.backend.lock(self.device, on_wait, stop)
 
     def warnings(self) -> list[str]:
-        """Reasons to distrust times taken here."""
+        """Reasons to distrust times measured on this device."""
         found = self.backend.warnings(self.device)
         return found if self.emulated else [f"{w}; figures of this run are noisy" for w in found]
 
     def builder(self) -> Builder:
-        """A builder for the target, which leaves the device's cores to its measurements."""
+        """A builder for the target that leaves the device's cores to measurements."""
         from tilewright.building.builder import Builder
 
         beside = len(self.build_cores)
@@ -73,16 +73,16 @@ class Place:
         return LocalRunner(self.device, self.target, exclusive=self.building.measuring)
 
     def peaks(self, task: Task) -> Peaks:
-        """What the device reaches at most: measured now on a CPU's cores, as stated on a GPU, unknown for the
+        """Peak rates of the device: measured now on a CPU's cores, as specified on a GPU, unknown for the
         emulator."""
         return self.backend.peaks(task, self.device)
 
 
 def find_place(target: str | Target = "auto", device: str = "auto", threads: int = 1) -> Place:
-    """The place that a target and a device name; either may be ``auto``, and the target a stored one.
+    """Find the measurement target for a target and a device; either may be ``auto``, and the target a stored one.
 
-    ``device``: cores (``cpu:0-1``), a GPU (``cuda``, ``cuda:0``) or ``emulator``. Raises ``UsageError`` where
-    the two do not go together, ``TargetUnavailable`` where the machine lacks what they need.
+    ``device``: cores (``cpu:0-1``), a GPU (``cuda``, ``cuda:0``) or ``emulator``. Raises ``UsageError`` if
+    the two do not match, ``TargetUnavailable`` if the machine lacks a requirement.
     """
     backend = choose_backend(target if isinstance(target, str) else target.name, device)
     chosen, where = backend.place(target, device, threads)

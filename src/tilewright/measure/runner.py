@@ -1,4 +1,4 @@
-"""Checking and timing kernels on this machine, in a child that may die of them."""
+"""Checks and times kernels on this machine, in a child process that survives neither crashes nor hangs."""
 
 from __future__ import annotations
 
@@ -38,25 +38,25 @@ from tilewright.measure.timing import PAIRS, SESSIONS, PairedComparison
 from tilewright.paths import cache_root, text_of
 
 DEADLINE = 10.0  # seconds for checking and timing one kernel
-PREPARE_DEADLINE = 300.0  # seconds for inputs and references, which no kernel is to blame for
+PREPARE_DEADLINE = 300.0  # seconds for inputs and references, which count for no kernel
 START_ATTEMPTS = 3
-SLOWEST = 300.0  # times the incumbent's, from which a kernel is taken for hanging
+SLOWEST = 300.0  # ratio to the incumbent's time above which a kernel counts as hanging
 LEAST_DEADLINE = 3.0
 SLOW_FLOPS = 2e9
-"""Operations a second on cores below which no kernel worth having falls, with its dozen calls; deadlines grow by it."""
+"""Assumed operations per second of the slowest useful kernel on cores, for a dozen calls; it extends deadlines."""
 
 Found = Callable[[int, Outcome], None]
 """Called with the number of a kernel and its outcome."""
 
 
 class DeviceLost(TilewrightError):
-    """The measuring process does not start, or dies without a kernel to blame."""
+    """The measuring process does not start, or dies without a kernel that caused it."""
 
     kind = "device_lost"
 
 
 class KernelLost(DeviceLost):
-    """A kernel that was to be timed alone crashes or hangs: the device is not known to be at fault."""
+    """A kernel timed alone crashes or hangs: the device is not known to be the cause."""
 
     kind = "kernel_lost"
 
@@ -64,16 +64,16 @@ class KernelLost(DeviceLost):
 class LocalRunner(Runner):
     """Checks and times candidates on one device of this machine. Use it as a context manager.
 
-    ``device``: cores (``cpu:0-1``), or a GPU (``cuda:0``, ``emulator:0``), which is reached through
-    ``driver`` where its backend knows several (``cupy``, ``pycuda``).
-    ``deadline``: seconds that one kernel may take for everything; on a CPU less when the incumbent shows
-    that far less is enough. ``cache_state``: ``warm`` (default on a CPU) or ``cold`` (default on a GPU):
-    operands evicted before every sample, on a GPU by taking others each time.
+    ``device``: cores (``cpu:0-1``), or a GPU (``cuda:0``, ``emulator:0``). ``driver`` selects a driver if the
+    GPU's backend has several (``cupy``, ``pycuda``).
+    ``deadline``: largest number of seconds for one kernel in total; on a CPU less if the incumbent's time shows that
+    far less is enough. ``cache_state``: ``warm`` (default on a CPU) or ``cold`` (default on a GPU): operands
+    evicted before every sample, on a GPU by using another operand set each time.
     ``references``: a folder for reference results that took long (default: in the artifact cache;
-    empty: none). ``memory``: bytes that the child may map beyond what it starts with (0: no limit; no
-    limit with a GPU, whose driver maps far more than there is). ``sandbox``: bound what kernels reach besides
-    (``sandbox.py``), for those that others sent. ``exclusive``: gives a context that is held
-    while kernels run, for callers that build on the same cores meanwhile (``BuildLock.measuring``).
+    empty: none). ``sandbox``: limit the child further (``sandbox.py``), for kernels of other senders. ``exclusive``:
+    returns a context that is held while kernels run, for callers that also build on these cores
+    (``BuildLock.measuring``). The child may map at most :func:`memory_limit` bytes beyond its initial memory; a GPU's
+    child has no limit, as the driver maps far more than the machine has.
     """
 
     def __init__(
@@ -123,21 +123,21 @@ class LocalRunner(Runner):
     def submit(
         self, task: Task, items: Sequence[Item], incumbent: Item | None = None, pairs: int | None = None
     ) -> Future[list[Outcome]]:
-        """Check and time ``items``; outcomes come in their order. Batches run one after another.
+        """Check and time ``items``; outcomes are in their order. Batches run one after another.
 
-        ``incumbent`` is the kernel against which they are timed; without one, the first good kernel
-        becomes it. ``pairs`` bounds the paired samples of each.
+        ``incumbent``: the kernel that items are timed against; by default the first correct kernel.
+        ``pairs``: largest number of paired samples of each item.
         """
         one, sized = at_sizes(task, [*items, *([incumbent] if incumbent else [])])
         champion = sized.pop() if incumbent else None
         return self._executor.submit(self._batch, one, sized, champion, pairs)
 
     def verify(self, task: Task, item: Item) -> Failure | None:
-        """Check one kernel on every input set; ``None`` when it is right.
+        """Check one kernel on every input set. Returns ``None`` if it is correct.
 
-        One that takes ranges is checked at :func:`~tilewright.measure.measuring.checked_points`: on every input set
-        at the ends and between, on one set elsewhere.
-        On the emulator and on processors a kernel of the user's own runs under sanitizers too.
+        A kernel of ranges is checked at :func:`~tilewright.measure.measuring.checked_points`: on every input set
+        at the ends and between, on one set at other sizes.
+        On the emulator and on processors a kernel of the user's own also runs under sanitizers.
         """
         if not task.workload.ranges:
             return self._verify(task, item)
@@ -151,7 +151,7 @@ class LocalRunner(Runner):
         return None
 
     def _verify(self, task: Task, item: Item, turn: int | None = None) -> Failure | None:
-        """Check one kernel of one size on every input set, or on that whose turn it is."""
+        """Check one kernel of one size on every input set, or on set number ``turn`` alone."""
         request = messages.Verify(program=task.workload.program, item=messages.KernelFile.of(item), turn=turn)
         reply = self._executor.submit(self._alone, task, request).result()
         problem = reply if isinstance(reply, Failure) else reply.failure
@@ -161,9 +161,9 @@ class LocalRunner(Runner):
         return self._watch.problem(item[0]) if watched else None
 
     def compare(self, task: Task, challenger: Item, champion: Item, sessions: int = SESSIONS) -> PairedComparison:
-        """Time two kernels against each other in turns, in ``sessions`` sessions with fresh placements.
+        """Time two kernels against each other, interleaved, in ``sessions`` sessions with fresh placements.
 
-        Raises ``KernelLost`` when one of them crashes or hangs, ``DeviceLost``.
+        Raises ``KernelLost`` if one of the kernels crashes or hangs, ``DeviceLost``.
         """
         task, (challenger, champion) = at_sizes(task, (challenger, champion))
         request = messages.Compare(
@@ -178,11 +178,11 @@ class LocalRunner(Runner):
         return reply.comparison
 
     def anchor(self, candidate: Candidate, seconds: float) -> None:
-        """Tell what one call of a kernel takes that was timed elsewhere: as incumbent it is taken for that."""
+        """Set the reference time of a kernel that was timed elsewhere: as the incumbent it counts as this fast."""
         self._anchors[candidate.key] = seconds
 
     def close(self) -> None:
-        """End the child, also in the middle of a batch (whose outcomes become ``DEVICE_LOST``)."""
+        """End the child, also during a batch (whose outcomes become ``DEVICE_LOST``)."""
         with self._lock:
             self._closed.set()
             child = self._child
@@ -193,14 +193,14 @@ class LocalRunner(Runner):
 
     @property
     def child_pid(self) -> int | None:
-        """Process number of the child, while there is one."""
+        """Process id of the child, while it runs."""
         child = self._child
         return child.pid if child else None
 
     def limits(self) -> Limits:
-        """What the child may not do, by limit: true, or why the limit does not hold; starts the child.
+        """Limits of the child: ``True`` for each limit, or why it does not hold; starts the child.
 
-        Raises ``DeviceLost`` when it does not start.
+        Raises ``DeviceLost`` if the child does not start.
         """
         return self._executor.submit(lambda: self._ensure().limits).result()
 
@@ -226,8 +226,8 @@ class LocalRunner(Runner):
                 if e.item is not None and (e.item in retried or not e.excusable):
                     done[e.item] = e.failure
                 elif e.item is not None:
-                    # A wrong kernel before it may have spoilt the child's memory, or someone killed the
-                    # child: it is guilty only if a fresh child dies of it too.
+                    # An earlier wrong kernel may have corrupted the child's memory, or another process killed the
+                    # child: the kernel counts as the cause only if a fresh child dies too.
                     suspect = e.item
                     retried.add(e.item)
                 else:
@@ -242,7 +242,7 @@ class LocalRunner(Runner):
         return [self._described(items[n], done[n]) for n in range(len(items))]
 
     def _alone(self, task: Task, request: messages.Request) -> messages.Done | Failure:
-        """One request about one or two kernels: its end, or the failure of whatever killed the child."""
+        """Serve one request about one or two kernels. Returns its end, or the failure that killed the child."""
         for last in (False, True):
             try:
                 return self._exchange(request, self._longest(task))
@@ -276,7 +276,7 @@ class LocalRunner(Runner):
                         case messages.Error(message):
                             raise TilewrightError(f"kernels of this task cannot be checked: {message}")
                         case messages.Done() as done:
-                            if done.leaving:  # its device is spoilt
+                            if done.leaving:  # the child's device is in a bad state
                                 self._discard()
                             return done
             except TimeoutError:
@@ -321,12 +321,12 @@ class LocalRunner(Runner):
             child.close()
 
     def _longest(self, task: Task) -> float:
-        """Seconds that any kernel of a task may take for everything."""
+        """Largest number of seconds for any kernel of a task in total."""
         return self.deadline if not self.backend.in_process else self.deadline + task.workload.flops / SLOW_FLOPS
 
     def _limit(self, task: Task, incumbent: Item | None) -> float:
         longest = self._longest(task)
-        if not self.backend.in_process:  # moving and checking the data takes far longer than the kernel
+        if not self.backend.in_process:  # copying and checking the data takes far longer than the kernel
             return longest
         seconds = self._anchors.get(incumbent[0].key) if incumbent else None
         return longest if seconds is None else min(longest, max(LEAST_DEADLINE, SLOWEST * seconds))
@@ -335,7 +335,7 @@ class LocalRunner(Runner):
         if not isinstance(outcome, Measurement):
             return outcome
         self._anchors[item[0].key] = outcome.seconds
-        # The child added what only it knows: the driver, the clocks.
+        # The child has added the facts that only it knows: the driver, the clocks.
         facts = {**dict(self._environment(item[1].compiler)), **dict(outcome.environment)}
         return replace(outcome, environment=tuple(facts.items()))
 
@@ -348,8 +348,8 @@ class LocalRunner(Runner):
 
 @dataclass(eq=False)
 class _Died(Exception):
-    """The child died or was killed: on which item or on the incumbent, and whether another may be to
-    blame for it."""
+    """The child died or was killed: at which item, or at the incumbent. ``excusable``: another kernel may be the
+    cause."""
 
     failure: Failure
     item: int | None
@@ -368,8 +368,8 @@ def _first_good(items: Sequence[Item], done: Mapping[int, Outcome]) -> Item | No
 
 
 def circumstances(device: Device, core: int | None, compiler: str) -> Pairs:
-    """What is stored with a measurement, few and short: device model, compiler, versions, and of a core its clock's
-    governor and frequency where they are known. Of a GPU the child adds the driver's facts and the clocks."""
+    """Facts stored with a measurement: device model, compiler, versions, and a core's clock governor and frequency if
+    known. On a GPU the child adds the driver's facts and the clocks."""
     facts: list[tuple[str, str | float]] = [
         ("device", device.model),
         ("compiler", compiler),
@@ -385,6 +385,6 @@ def circumstances(device: Device, core: int | None, compiler: str) -> Pairs:
 
 
 def memory_limit() -> int:
-    """Three quarters of the machine's memory, at least 2 GiB, in bytes; 0 where that is not known."""
+    """Three quarters of the machine's memory, at least 2 GiB, in bytes; 0 if the machine's memory is unknown."""
     total = physical_memory()
     return max(2 << 30, total * 3 // 4) if total else 0

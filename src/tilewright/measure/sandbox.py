@@ -1,14 +1,14 @@
-"""Limits of the measuring child for kernels that came over a network: what they could do besides computing.
+"""Limits of the measuring child for kernels received over a network: which actions besides computing they allow.
 
-A kernel is native code in the child's process, so this bounds what a bad one can reach; it makes no other user of it.
-Files that the runner's user may read stay readable, its processes can be signalled, and sockets that are files can be
-reached: run the runner as a user of its own (``deploy/``). What the child may use of cores and memory, and that it
-leaves no core file, holds with and without this (``worker.py``). Processes are not counted: that limit (RLIMIT_NPROC)
-is of all of a user's processes, the runner's and other children's among them.
+A kernel is native code in the child's process. The limits bound what a malicious kernel can reach, but the child still
+runs as the runner's user: it can read that user's files, signal its processes, and reach sockets that are files. So run
+the runner as a user of its own (``deploy/``). Limits of cores and memory, and the ban on core files, hold with and
+without this module (``worker.py``). The number of processes is not limited: RLIMIT_NPROC counts all processes of the
+user, those of the runner and of other children included.
 
-A GPU's kernels are code of the GPU, which makes no system calls; what runs on the host is ours and the driver's. So
-nothing here applies to a CUDA child: the driver may need a helper that is set-user-ID, to create its device files, and
-talks to services of the machine. The emulator runs kernels on the processor, so its child is bounded as a CPU's is.
+A GPU's kernels are code of the GPU, which makes no system calls; host code is tilewright's and the driver's. So this
+module limits no CUDA child: the driver may need a set-user-ID helper to create its device files, and it talks to
+services of the machine. The emulator runs kernels on the processor, so its child is limited as a CPU's is.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import Union
 
 Limits = dict[str, Union[bool, str]]
-"""By limit: true where it holds, else one line that says why it does not."""
+"""For each limit ``True`` if it holds, else one line that says why it does not."""
 
 FILE_BYTES = (512 << 20) + (1 << 20)
-"""Bytes of the largest file that a child may write: two of the largest arrays of a reference (``references.py``)."""
+"""Bytes of the largest file that a child may write: two of the largest stored reference arrays (``references.py``)."""
 
 _NOT_ASKED = "not asked for"
 _PR_SET_NO_NEW_PRIVS = 38
@@ -37,7 +37,8 @@ _OF_FILES = 0b110  # CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH
 
 
 def apply(asked: bool, confinable: bool = True) -> Limits:
-    """Bound this process, for good; what cannot be had is left out, and told. Call it before threads start.
+    """Limit this process for its lifetime, as far as possible; returns the state of each limit. Call it before threads
+    start.
 
     ``confinable``: whether kernels are code of this machine's processors.
     """
@@ -60,21 +61,21 @@ def _tried(step: Callable[[], str | None]) -> bool | str:
 
 
 def _no_new_privileges() -> None:
-    """Nothing that it starts gains privileges, by set-user-ID or otherwise."""
+    """No started process gains privileges, by set-user-ID or otherwise."""
     _check(_libc().prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 
 
 def _no_network() -> str | None:
-    """A network of its own, without an interface; sockets that are open already, as the one to the parent, stay."""
+    """Move to a network namespace without interfaces; open sockets, such as the one to the parent, stay usable."""
     if len(os.listdir("/proc/self/task")) > 1:
-        return "threads run already"  # only this one would move
+        return "threads run already"  # unshare would move only this thread
     libc = _libc()
     try:
         _check(libc.unshare(_CLONE_NEWNET))
     except PermissionError:
         user, group = os.geteuid(), os.getegid()
         _check(libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET))
-        # The same numbers inside; without them it would be nobody, which changes names, not what it may do.
+        # Map the user's own ids; unmapped, the process would have the name nobody, but the same rights.
         for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
             with contextlib.suppress(OSError):
                 Path("/proc/self", name).write_text(text)
@@ -82,13 +83,13 @@ def _no_network() -> str | None:
 
 
 def _no_capabilities() -> str | None:
-    """None are left, of the machine's or of a new user namespace's: it cannot go back to where it came from."""
+    """Drop all capabilities, of the machine and of a new user namespace: the process cannot return to the old one."""
     root = os.geteuid() == 0
     kept = _OF_FILES & _permitted() if root else 0
     header = struct.pack("Ii", _CAPABILITY_VERSION, 0)
-    # Effective, permitted and inheritable; first the lower 32 of each, then the upper.
+    # Effective, permitted and inheritable sets; first the lower 32 bits of each, then the upper.
     _check(_libc().capset(header, struct.pack("6I", kept, kept, 0, 0, 0, 0)))
-    # Its files and the cache may be another user's, as in a container.
+    # As root, keep the capabilities over files: its files and the cache may belong to another user, as in a container.
     return "those over files are kept: it runs as root" if kept else None
 
 
@@ -100,7 +101,7 @@ def _permitted() -> int:
 
 
 def _small_files() -> None:
-    """No file beyond ``FILE_BYTES``: writing fails, and nothing is killed (Python ignores the signal)."""
+    """Limit files to ``FILE_BYTES``: longer writes fail, and the process continues (Python ignores the signal)."""
     import resource
 
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -112,7 +113,7 @@ STEPS = {
     "no_new_privs": _no_new_privileges, "network": _no_network, "capabilities": _no_capabilities,
     "file_size": _small_files,
 }  # fmt: skip
-"""By limit, what puts it in force: what :func:`apply` answers about."""
+"""Limits by name, with the function that sets each."""
 
 
 def _libc() -> ctypes.CDLL:

@@ -1,4 +1,4 @@
-"""What the child of a CPU device does with requests: it loads, checks and times kernels on its own threads."""
+"""Serves requests in the child of a CPU device: it loads, checks and times kernels on its own threads."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ from tilewright.measure.task_session import Loaded, TaskSession, Tell
 from tilewright.verifying.buffers import POISON, GuardedArray, alive
 from tilewright.verifying.verify import Problem, timing_inputs
 
-WORKSPACES = 8  # guarded ones, kept for reuse
-SETTLE = 10e-3  # seconds for which a kernel runs on fresh arrays before it counts: caches, pages, TLB
-COLD_FACTOR = 3  # last-level caches walked to evict operands
-COPIES = 64  # of a kernel's constant inputs that calls go through in turns, at most
-COPIED_FACTOR = 1.5  # last-level caches that these copies fill at most, and one copy more
-COPIED = 128 << 20  # bytes of the same where the last-level cache is larger
+WORKSPACES = 8  # guarded workspaces that are kept for reuse
+SETTLE = 10e-3  # seconds that a kernel runs on fresh arrays before it is timed: caches, pages, TLB
+COLD_FACTOR = 3  # size of the buffer that evicts operands, in last-level caches
+COPIES = 64  # largest number of copies of a kernel's constant inputs, which successive calls rotate through
+COPIED_FACTOR = 1.5  # largest total size of these copies in last-level caches, rounded up to a copy
+COPIED = 128 << 20  # largest total size of these copies in bytes, if the last-level cache is larger
 
 
 @dataclass(kw_only=True)
 class Kernel(Loaded):
-    """A loaded candidate. ``call``, on the operands for timing, and what follows it: once it is to be timed."""
+    """A loaded candidate. ``call`` and the fields after it are set once the candidate is to be timed."""
 
     kernel: LoadedKernel
     call: PreparedCall = field(init=False)
     estimate: float = 0.0
     repeats: int = 1
-    best: float = 1.0  # of an incumbent: the least ratio of another kernel's time to its own
+    best: float = 1.0  # of an incumbent: the least ratio of another kernel's time to the incumbent's
 
     @property
     def turn_seconds(self) -> float:
-        """Of a sample beside other kernels, with the call before it."""
+        """Seconds of a sample in interleaved timing, including the untimed call before it."""
         return self.estimate * (self.repeats + 1)
 
 
@@ -60,10 +60,10 @@ class Session(TaskSession[Kernel]):
         super().__init__(settings, tell)
         self.threads: int = settings["threads"]
         self.last_level: int = settings["last_level"]
-        # A thread's own processor time leaves out interruptions; several threads have only elapsed time.
+        # A thread's processor time excludes interruptions; for several threads only elapsed time is measurable.
         self.clock = "cpu" if self.threads == 1 else "monotonic"
         self.flush: Memory | None = None
-        self.spare: Memory | None = None  # of the copies of the last trial's constants: new memory takes as long again
+        self.spare: Memory | None = None  # the last trial's copies of constants: new memory would cost page faults
         self.places = 0
 
     def _reset(self, text: str) -> None:
@@ -82,7 +82,7 @@ class Session(TaskSession[Kernel]):
 
     def _compare(self, request: Compare) -> timing.PairedComparison:
         self.tell(At(0))
-        # The challenger in the middle: a drift that is even cancels.
+        # The challenger runs between two copies of the champion, so that a linear drift cancels.
         turns = (request.champion, request.challenger, request.champion)
         known = [self._load(item) for item in turns]
         for k in known:
@@ -91,8 +91,8 @@ class Session(TaskSession[Kernel]):
         warm = 1 + int(SETTLE / max(k.turn_seconds for k in known))
 
         def session(n: int) -> list[tuple[float, float, float]]:
-            # Where code and arrays happen to lie decides between kernels that are about as fast, so all of it moves.
-            self.tell(At(0))  # a long paired comparison is no hang
+            # Placement of code and arrays decides between kernels of nearly equal speed, so it changes each session.
+            self.tell(At(0))  # report progress: a long paired comparison is not a hang
             self.places += 1
             buffers = timing_inputs(self.program, self.verifier, align, self.places)
             with contextlib.ExitStack() as stack:
@@ -150,7 +150,7 @@ class Session(TaskSession[Kernel]):
         return problem
 
     def _workspace(self, purpose: str, size: int) -> GuardedArray:
-        """Zeroed memory of the kernel at hand."""
+        """Zeroed guarded memory for the current kernel."""
         key = purpose, size
         found = self.workspaces.pop(key, None) or GuardedArray((size,), "uint8", "end", 4096, name=f"its {purpose}")
         self.workspaces[key] = found
@@ -181,7 +181,7 @@ class Session(TaskSession[Kernel]):
         )  # fmt: skip
 
     def _ready(self, k: Kernel, rough: bool = False) -> None:
-        """Put a kernel on the operands for timing, and see about how long a call takes."""
+        """Bind a kernel to the operands for timing, and estimate the time of a call."""
         align = k.kernel.program.align
         if align not in self.buffers:
             self.buffers[align] = timing_inputs(self.program, self.verifier, align)
@@ -193,14 +193,14 @@ class Session(TaskSession[Kernel]):
         k.estimate, k.repeats = timing.calibrate(once)
         if self.cold:
             k.repeats = 1
-        elif not rough:  # the first call was a warm-up; what an incumbent is worth must be better known
+        elif not rough:  # the first call was a warm-up; an incumbent's time must be more accurate
             k.estimate = min(k.estimate, once(k.repeats))
 
     def _call(
         self, kernel: LoadedKernel, buffers: Sequence[GuardedArray], before: PreparedCall | None = None
     ) -> PreparedCall:
-        """A call on these operands. Where other constants than its own pass through the caches between two calls in a
-        run of its program, calls go through copies of its own in turns, those of a call ``before`` if there was one."""
+        """A call on these operands. If the program's other constants pass through the caches between two calls, calls
+        rotate through copies of the kernel's constants (the copies of a call ``before``, if it had any)."""
         pointers = tuple(g.address for g in buffers)
         constants = {n: buffers[n].data.nbytes for n, t in enumerate(self.program.inputs) if t.constant}
         own = sum(constants.values())

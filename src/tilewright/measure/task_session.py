@@ -1,4 +1,4 @@
-"""What every child keeps between requests: the task at hand, its inputs and references, loaded code, the incumbent."""
+"""State of a measuring child between requests: current task, inputs and references, loaded code, and incumbent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tilewright.measure.timing import PairedComparison
 from tilewright.serialization import Json
 from tilewright.verifying.verify import ALL_SETS, FEW_SETS, Problem, Verifier
 
-LOADED = 48  # libraries or modules that stay loaded
+LOADED = 48  # largest number of libraries or modules that stay loaded
 
 Tell = Callable[[Json], None]
 
@@ -31,8 +31,8 @@ class Code(Protocol):
 
 @dataclass(kw_only=True)
 class Loaded:
-    """A kernel in memory. ``own``: its time when it was last measured itself. ``seconds``, its anchor: the time that
-    the results of others are based on."""
+    """A kernel in memory. ``own``: its last measured time in seconds. ``seconds``: its reference time, by which the
+    ratios of other kernels are multiplied."""
 
     key: str
     code: Code
@@ -45,9 +45,9 @@ C = TypeVar("C", bound=Code)
 
 
 class TaskSession(ABC, Generic[K]):
-    """State of one child: settings for good, the task until another one comes.
+    """State of one child: settings for its lifetime, and the current task.
 
-    ``spoilt``: the device cannot be trusted any more, so the child must end after the present reply.
+    ``spoilt``: the device is in a bad state, so the child must end after the current reply.
     """
 
     spoilt = False
@@ -58,7 +58,7 @@ class TaskSession(ABC, Generic[K]):
         self.cold: bool = settings["cache_state"] == "cold"
         self.folder = Path(settings["references"]) if settings["references"] else None
         self.tell = tell
-        self.code: OrderedDict[str, Any] = OrderedDict()  # by hash, what was used last at the end
+        self.code: OrderedDict[str, Any] = OrderedDict()  # by hash, most recently used last
         self._reset("")
 
     def _reset(self, text: str) -> None:
@@ -90,7 +90,7 @@ class TaskSession(ABC, Generic[K]):
         return "cold" if self.cold else "warm"
 
     def _prepare(self, item: KernelFile, sets: Sequence[int] = ALL_SETS) -> None:
-        """Inputs and references of some sets, for which no kernel is to blame."""
+        """Make inputs and references of these sets, outside any kernel's time limit."""
         how = item.program.align, item.program.rounding
         for n in sets:
             if not self.verifier.has(n, *how):
@@ -98,7 +98,7 @@ class TaskSession(ABC, Generic[K]):
                 self.verifier.input_set(n, *how)
 
     def _verify_only(self, item: KernelFile, turn: int | None) -> Failure | None:
-        """Check one kernel on every input set, or on that whose ``turn`` it is: its failure, or ``None``."""
+        """Check one kernel on every input set, or on set number ``turn``; returns its failure or ``None``."""
         sets = ALL_SETS if turn is None else (ALL_SETS[turn % len(ALL_SETS)],)
         self._prepare(item, sets)
         self.tell(At(0))
@@ -115,7 +115,7 @@ class TaskSession(ABC, Generic[K]):
     def _try(self, item: KernelFile, pairs: int) -> Outcome:
         """Check a kernel, then time it with at most ``pairs`` samples.
 
-        The first of a run that is right is what the others are timed against.
+        The first correct kernel of a run becomes the incumbent.
         """
         outcome, kernel = self._guarded(partial(self._trial, item, pairs))
         if kernel is not None and self.incumbent is None and isinstance(outcome, Measurement):
@@ -136,7 +136,7 @@ class TaskSession(ABC, Generic[K]):
         return replace(found, verify_seconds=checked - began, measure_seconds=now - checked), kernel
 
     def _guarded(self, work: Callable[[], tuple[Outcome, K | None]]) -> tuple[Outcome, K | None]:
-        """The result of ``work``, or the failure that its error stands for."""
+        """The result of ``work``, or the ``Failure`` for its exception."""
         try:
             return work()
         except Exception as e:
@@ -146,7 +146,7 @@ class TaskSession(ABC, Generic[K]):
             return failure, None
 
     def _adopt(self, item: KernelFile | None) -> None:
-        """Make a kernel the one that the others are timed against."""
+        """Make a kernel the incumbent that other kernels are timed against."""
         if item is not None and self.incumbent is not None and self.incumbent.key == item.key:
             return
         self.incumbent = None
@@ -155,11 +155,11 @@ class TaskSession(ABC, Generic[K]):
         self.tell(At(incumbent=True))
         self.incumbent = k = self._time_incumbent(item)
         if k is not None:
-            # One scale runs through a run, whatever the machine does meanwhile: trials must compare.
+            # Keep the run's scale, even if the machine's speed has changed: times of all trials must be comparable.
             k.seconds = item.seconds or k.own
 
     def _kept(self, item: KernelFile, load: Callable[[str, str], C]) -> C:
-        """An item's code: as it was loaded, or by ``load`` from its path and hash."""
+        """An item's loaded code; loads it by ``load`` from its path and hash if needed."""
         code: C = self.code.pop(item.sha256, None) or load(item.path, item.sha256)
         self.code[item.sha256] = code
         while len(self.code) > LOADED:
@@ -168,32 +168,32 @@ class TaskSession(ABC, Generic[K]):
                 old.close()
         return code
 
-    # ------------------------------------------------------------------ what a kind of device gives
+    # ------------------------------------------------------------------ per kind of device
 
     @abstractmethod
     def _measure(self, request: Measure) -> None:
-        """Check and time the request's items, telling each outcome."""
+        """Check and time the request's items, and report each outcome."""
 
     @abstractmethod
     def _load(self, item: KernelFile, copy: bool = False) -> K:
-        """The request's kernel; with ``copy`` its code is loaded once more, which the caller closes."""
+        """Load the request's kernel. With ``copy``, load a second copy of its code, which the caller closes."""
 
     @abstractmethod
     def _check(self, kernel: K, sets: Sequence[int]) -> Problem | None:
-        """What is wrong with a kernel on these input sets, or ``None``."""
+        """Check a kernel on these input sets; returns the problem or ``None``."""
 
     @abstractmethod
     def _time(self, kernel: K, pairs: int) -> Measurement:
-        """Time a kernel that is right, against the incumbent if there is one."""
+        """Time a correct kernel, against the incumbent if there is one."""
 
     @abstractmethod
     def _time_incumbent(self, item: KernelFile) -> K | None:
-        """A kernel with its ``own`` time; ``None`` where it cannot be had, which costs only the comparison."""
+        """Load a kernel and measure its ``own`` time; ``None`` if that fails, which only loses the comparison."""
 
     @abstractmethod
     def _failure(self, error: Exception) -> Failure | None:
-        """The failure of a trial that an error stands for; ``None`` for an error of ours."""
+        """The ``Failure`` for the exception of a trial; ``None`` for an exception of tilewright itself."""
 
     @abstractmethod
     def _compare(self, request: Compare) -> PairedComparison:
-        """Pair the request's two kernels."""
+        """Compare the request's two kernels."""

@@ -1,11 +1,11 @@
-"""Deciding which of two kernels is faster from few, noisy samples.
+"""Decides which of two kernels is faster, from few noisy samples.
 
-A trial is timed in rounds with the incumbent, interleaved, and judged by the median of the paired
-ratios: drift, frequency steps and neighbours hit both alike. What is stored is decided by sessions: neighbouring
-samples share where code and operands lie and what else the machine does, so only the ratios of sessions, each with
-fresh placements, are independent. In every session the champion is also timed against a second copy of itself (an A/A
-comparison), which tells what ratio means nothing. How samples are taken is given as a function, so that all decisions
-here can be tested without a clock.
+A trial is timed in rounds, interleaved with the incumbent, and judged by the median of the paired ratios: drift,
+frequency steps and other load affect both kernels. Sessions decide which kernel is stored. Consecutive samples share
+the placement of code and operands and the state of the machine. So only the ratios of sessions, each with fresh
+placements, are independent. Every session also times the champion against a second copy of itself (an A/A comparison),
+which shows the size of insignificant differences. A function parameter takes the samples, so that all decisions of this
+module can be tested without a clock.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-SAMPLE_SECONDS = 150e-6  # one sample lasts at least this long
+SAMPLE_SECONDS = 150e-6  # least duration of one sample
 PAIRS = 15
-BUDGET = 0.03  # seconds of paired timing a trial, beyond which pairs become fewer
+BUDGET = 0.03  # seconds of paired timing per trial; a trial over budget has fewer pairs
 FEWEST = 3
-ROUNDS = 6  # of a session; a multiple of the kernels that take turns, so that each is timed in every place
-SESSION_SECONDS = 0.06  # of kernels in a session, beyond which its rounds become fewer
-SESSIONS = 8  # the fewest whose interval has ends
-CONFIDENCE = 0.99  # of the interval over sessions at each of up to eight looks: 0.95 or more over all of them
-LEAST = 0.01  # a gain below this share depends on where a caller's arrays lie
-DROPS = ((1, 2.0), (3, 1.3), (7, 1.1))  # after so many pairs, a median ratio above this ends the timing
+ROUNDS = 6  # per session; a multiple of the number of interleaved kernels, so that each is timed at every position
+SESSION_SECONDS = 0.06  # of kernels in a session; a session over budget has fewer rounds
+SESSIONS = 8  # the least number whose interval has finite ends
+CONFIDENCE = 0.99  # of the interval at each of up to eight looks; over all looks at least 0.95
+LEAST = 0.01  # a gain below this share depends on the placement of a caller's arrays
+DROPS = ((1, 2.0), (3, 1.3), (7, 1.1))  # (number of pairs, median ratio above which the timing ends)
 LONGEST_REPEATS = 1 << 20
 
 Rounds = Callable[[int], Sequence[tuple[float, float]]]
-"""Takes a number of rounds; seconds a call of the candidate and of the reference in each."""
+"""Runs a number of rounds; returns seconds per call of the candidate and of the reference in each round."""
 PlacedRounds = Callable[[int], Sequence[tuple[float, float, float]]]
-"""Places code and operands anew and takes a number of rounds; seconds a call of the challenger, of the champion and of
-a second copy of the champion in each."""
+"""Places code and operands again and runs a number of rounds; returns seconds per call of the challenger, the champion
+and a second copy of the champion in each round."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,9 @@ class Paired:
 
 @dataclass(frozen=True)
 class PairedComparison:
-    """Challenger against champion. ``ratios``: of each session, the challenger's time over the champion's (below 1: the
-    challenger is faster). ``itself``: of the same sessions, the champion's second copy over the first.
-    ``seconds``: median of a call, of the challenger and the champion. Comparisons of the same two kernels add up.
+    """Challenger against champion. ``ratios``: the challenger's time over the champion's in each session (below 1: the
+    challenger is faster). ``itself``: the second copy's time over the first copy's of the champion in each session.
+    ``seconds``: median time of a call of the challenger and of the champion. ``+`` joins comparisons of two kernels.
     """
 
     ratios: tuple[float, ...]
@@ -73,17 +73,17 @@ class PairedComparison:
 
     @property
     def floor(self) -> float:
-        """Relative difference that means nothing: what the champion typically differs from itself, placed anew."""
+        """Largest insignificant relative difference: the champion's typical difference from its second copy."""
         return max(LEAST, statistics.median(max(r, 1 / r) - 1 for r in self.itself))
 
     @property
     def challenger_wins(self) -> bool:
-        """Whether the whole interval says that the challenger is faster, by more than the floor."""
+        """Whether the whole interval says that the challenger is faster by more than the floor."""
         return self.high * (1 + self.floor) < 1.0
 
     @property
     def decided(self) -> bool:
-        """Whether more sessions are of no use: the challenger wins, or it gains no more than the floor."""
+        """Whether more sessions are useless: the challenger wins, or its gain cannot exceed the floor."""
         return self.challenger_wins or self.low * (1 + self.floor) >= 1.0
 
     def __add__(self, other: PairedComparison) -> PairedComparison:
@@ -94,7 +94,7 @@ class PairedComparison:
         return PairedComparison(self.ratios + other.ratios, self.itself + other.itself, (first, second))
 
     def turned(self) -> PairedComparison:
-        """The same, with the champion's time over the challenger's."""
+        """The comparison with swapped roles: the champion's time over the challenger's."""
         return PairedComparison(tuple(1 / r for r in self.ratios), self.itself, (self.seconds[1], self.seconds[0]))
 
     def to_json(self) -> dict[str, Any]:
@@ -102,7 +102,7 @@ class PairedComparison:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> PairedComparison:
-        """Raises ``KeyError``, ``TypeError`` or ``ValueError`` for nonsense."""
+        """Raises ``KeyError``, ``TypeError`` or ``ValueError`` for invalid data."""
         ratios, itself, seconds = (tuple(float(x) for x in data[n]) for n in ("ratios", "itself", "seconds"))
         if not ratios or len(ratios) != len(itself) or not all(0 < x < math.inf for x in (*ratios, *itself)):
             raise ValueError("not the ratios of sessions")
@@ -111,15 +111,15 @@ class PairedComparison:
 
 
 def repeats_for(seconds: float, sample: float = SAMPLE_SECONDS) -> int:
-    """Calls in one sample of a kernel that takes ``seconds`` a call."""
+    """Number of calls in one sample of a kernel with ``seconds`` per call."""
     return max(1, min(LONGEST_REPEATS, math.ceil(sample / max(seconds, 1e-9))))
 
 
 def calibrate(time: Callable[[int], float], sample: float = SAMPLE_SECONDS) -> tuple[float, int]:
-    """Seconds a call, and calls a sample. ``time(n)`` gives seconds a call over n calls.
+    """Seconds per call, and number of calls per sample. ``time(n)`` returns seconds per call over n calls.
 
-    The first call pays for page faults and cold caches, so short kernels are called more often until
-    the estimate rests on a third of a sample.
+    The first call includes page faults and cold caches, so short kernels are called more often until
+    the estimate covers a third of a sample.
     """
     repeats = 1
     while True:
@@ -134,8 +134,8 @@ def compare(
 ) -> Paired:
     """Time a candidate against the reference kernel until it is clearly slower than the best, or well measured.
 
-    ``estimate`` and ``reference``: seconds that one sample of each takes, roughly. ``best``: the ratio of the fastest
-    so far.
+    ``estimate`` and ``reference``: estimated seconds of one sample of each kernel. ``best``: the least ratio of earlier
+    candidates.
     """
     cost = max(estimate, 1e-9) + max(reference, 1e-9)
     limit = max(min(FEWEST, pairs), min(pairs, int(budget / cost)))
@@ -158,7 +158,7 @@ def paired_comparison(session: PlacedRounds, round_seconds: float, sessions: int
     ratios, itself, times = [], [], []
     for _ in range(sessions):
         taken = session(rounds)
-        # Twice the champion around the challenger: a drift that is even cancels.
+        # The champion runs before and after the challenger: a linear drift cancels.
         ratios.append(statistics.median(2 * c / (a + b) for c, a, b in taken))
         itself.append(statistics.median(b / a for _, a, b in taken))
         times += [(c, (a + b) / 2) for c, a, b in taken]
@@ -167,9 +167,9 @@ def paired_comparison(session: PlacedRounds, round_seconds: float, sessions: int
 
 
 def median_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:
-    """Interval that holds the population's median, from the binomial law of order statistics.
+    """Interval that contains the population's median, from the binomial law of order statistics.
 
-    Assumes nothing of the distribution. Too few values for the confidence give infinite ends.
+    Holds for any distribution. Too few values for the confidence give infinite ends.
     """
     ordered = sorted(values)
     n = len(ordered)

@@ -1,7 +1,7 @@
-"""The isolated child: loads kernels, checks and times them, and may die of them.
+"""The isolated child process: it loads, checks and times kernels, and a faulty kernel may kill it.
 
-Started as ``python -m tilewright.measure.worker FD PARENT``, FD being a connected socket. It says on
-every step what it is about to do, so that whoever finds it dead or silent knows which kernel did it.
+Started as ``python -m tilewright.measure.worker FD PARENT``, with FD a connected socket. It announces
+every step, so that the parent knows the kernel during which it died or hung.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from tilewright.measure.lifetime import die_with_parent
 from tilewright.measure.sandbox import Limits
 
 GUARDS = 1 << 40
-"""Bytes of address space that guards of arrays may take."""
+"""Bytes of address space reserved for the guard pages of arrays."""
 
 
 def limit_resources(memory: int) -> Limits:
-    """No core files; at most ``memory`` bytes of data beyond what is in use now (0: no limit).
+    """Forbid core files, and allow at most ``memory`` bytes of data beyond the current use (0: no limit).
 
-    Address space has a limit too, which leaves room for the guards of arrays: they hold no memory.
+    The limit of the address space leaves room for the guards of arrays, which occupy no memory.
     """
     import resource
 
@@ -42,12 +42,12 @@ def limit_resources(memory: int) -> Limits:
 
 
 def pin(cores: list[int]) -> Limits:
-    """Run on ``cores`` only, if there are any."""
+    """Run on ``cores`` only, unless the list is empty."""
     if not cores or not hasattr(os, "sched_setaffinity"):
         return {"cores": f"not on {sys.platform}" if cores else "not asked for"}
     try:
         os.sched_setaffinity(0, cores)
-    except OSError as e:  # a core that went offline: run where we may
+    except OSError as e:  # a core went offline: stay on the cores that are left
         return {"cores": f"refused here: {e.strerror}"}
     return {"cores": True}
 
@@ -55,7 +55,7 @@ def pin(cores: list[int]) -> Limits:
 def main(argv: list[str]) -> int:
     """Serve requests until the socket closes."""
     fd, parent = int(argv[1]), int(argv[2])
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     die_with_parent(parent)
 
@@ -80,7 +80,7 @@ def main(argv: list[str]) -> int:
 
 
 def _session(settings: dict[str, Any], tell: Any) -> Any:
-    """What serves the requests of a device: of this process's memory, or one behind a driver."""
+    """The session for a device: in this process's memory, or behind a driver."""
     from tilewright.backends import get_backend
 
     if get_backend(settings["backend"]).in_process:
@@ -99,7 +99,7 @@ def _serve(session: Any, request: Any, tell: Any) -> None:
         done = session.handle(request)
         tell(replace(done, leaving=session.spoilt))
     except Exception as e:
-        # Not a kernel's failure: the reference interpreter's, or ours. It is told, not swallowed.
+        # Not a kernel's failure but an error of the reference interpreter or of tilewright: report it.
         import traceback
 
         traceback.print_exc()
@@ -108,5 +108,5 @@ def _serve(session: Any, request: Any, tell: Any) -> None:
 
 if __name__ == "__main__":
     code = main(sys.argv)
-    gc.freeze()  # the last look for garbage would go over all that was imported
+    gc.freeze()  # the last garbage collection would traverse all imported modules
     sys.exit(code)
