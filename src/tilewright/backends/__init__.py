@@ -1,7 +1,7 @@
-"""Backends: all that is particular to one kind of device. This registry finds them by name.
+"""Backends: the code for one kind of device each. This registry finds them by name.
 
-A new backend is one package that implements :class:`Backend` and one line in ``BACKENDS``; nothing outside of it asks
-for a kind by name. Nothing here is imported until it is asked for.
+A new backend is a package that implements :class:`Backend`, and a line in ``BACKENDS``; no code outside of it
+depends on its name. Backends are imported on first use.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ CACHES = ("l1", "l2", "l3")
 
 @dataclass(frozen=True)
 class Peaks(Json, sparse=("caches",)):
-    """What a device reaches at most: ``flops``, operations a second on a task's elements, and ``bandwidth``, bytes from
-    memory a second; ``None`` where it is not known. ``caches``: bytes from a cache a second, of those that are known.
+    """Peak rates of a device: ``flops``, operations per second on a task's elements, and ``bandwidth``, bytes per
+    second from memory; ``None`` if unknown. ``caches``: bytes per second from each cache with a known rate.
     """
 
     flops: float | None = None
@@ -39,14 +39,14 @@ class Peaks(Json, sparse=("caches",)):
 
 
 NO_PEAKS = Peaks()
-"""Nothing is known of a device."""
+"""Peak rates of an unknown device."""
 
 
 @dataclass(frozen=True)
 class Built:
-    """A library on disk: its path, the SHA-256 of its bytes, and what made it.
+    """A library on disk: its path, the SHA-256 of its bytes, its compiler and flags.
 
-    ``compiler`` is the compiler's version string; ``cached`` says that nothing was compiled.
+    ``compiler`` is the compiler's version string; ``cached``: whether the library came from the cache.
     """
 
     path: str
@@ -60,28 +60,28 @@ class Kernel(Protocol):
     """A loaded kernel with its launch arguments bound."""
 
     def run(self, pointers: Sequence[int]) -> None:
-        """Call it once with the addresses of its inputs and output. Raises ``LaunchError``."""
+        """Call the kernel once with the addresses of its inputs and output. Raises ``LaunchError``."""
 
     def time(self, pointers: Sequence[int], repeats: int = 1, clock: str = "monotonic") -> float:
-        """Seconds a call, over ``repeats`` calls."""
+        """Seconds per call, over ``repeats`` calls."""
 
 
 class Library(Protocol):
-    """Code in this process."""
+    """Code loaded into this process."""
 
     sha256: str
 
     def kernel(self, program: LaunchProgram, launch: Mapping[str, int], threads: int = 1) -> Kernel:
-        """A callable for one launch program. Raises ``LoadError`` for a symbol that is not there."""
+        """A callable for one launch program. Raises ``LoadError`` for a missing symbol."""
 
     def close(self) -> None:
-        """Unload it, once nobody else uses it."""
+        """Unload the library once it has no other users."""
 
 
 @dataclass(frozen=True)
 class Described:
-    """What a backend says of a device: the class of devices on which the same kernels take the same time, what tells
-    it apart (``uuid``, or what is its own on this host: ``place``), cores (0 but for a CPU), bytes of memory."""
+    """A backend's description of a device: the class of devices with equal times for equal kernels, a unique id
+    (``uuid``, or ``place``: unique on this host), number of cores (0 except for a CPU), bytes of memory."""
 
     device_class: str
     uuid: str = ""
@@ -95,7 +95,7 @@ class Described:
 @dataclass(frozen=True)
 class Report:
     """A backend's part of ``tilewright doctor``: ``facts`` as JSON, ``rows`` of a title and a line, ``problems`` that
-    stand in the way of tuning."""
+    prevent tuning."""
 
     facts: Mapping[str, Any]
     rows: Sequence[tuple[str, str]] = ()
@@ -103,11 +103,11 @@ class Report:
 
 
 class Backend(Protocol):
-    """All that is particular to one kind of device.
+    """The code for one kind of device.
 
-    ``kinds``: of targets that it serves. ``emulated``: what it measures says nothing about a device, and is never
-    served. ``in_process``: kernels are functions of this process and its memory is theirs; otherwise there is a driver,
-    which :meth:`open` reaches. What most backends do alike is done here.
+    ``kinds``: of targets that it serves. ``emulated``: its times mean nothing for a device, and its kernels are never
+    served. ``in_process``: kernels are functions of this process and use its memory; otherwise there is a driver,
+    which :meth:`open` returns. Methods with a body hold the behaviour common to most backends.
     """
 
     name: str
@@ -117,7 +117,7 @@ class Backend(Protocol):
 
     @property
     def device_form(self) -> str:
-        """Its devices' names, as a regular expression."""
+        """Regular expression of its devices' names."""
 
     # targets
 
@@ -125,7 +125,7 @@ class Backend(Protocol):
         """The targets that run on this machine, best first."""
 
     def parse_target(self, text: str, threads: int = 1, allow_foreign: bool = False) -> Target:
-        """The target of a name. Raises ``UsageError`` or ``TargetUnavailable``."""
+        """The target with this name. Raises ``UsageError`` or ``TargetUnavailable``."""
 
     def runs_here(self, target: Target) -> bool:
         """Whether code for ``target`` runs on this machine."""
@@ -133,20 +133,20 @@ class Backend(Protocol):
     # code
 
     def toolchain(self, target: Target, cache: ArtifactCache | None = None) -> Toolchain:
-        """What compiles for a target. Raises ``TilewrightError`` where the compiler is missing."""
+        """The toolchain for a target. Raises ``TilewrightError`` if the compiler is missing."""
 
     def compilers(self) -> Mapping[str, str]:
         """Versions of the compilers that this machine has, by the targets' ``arch``; farm builders offer them."""
 
     def refusal(self, program: LaunchProgram, target: Target) -> str | None:
-        """Why a kernel cannot run on a target, from its launches alone; ``None`` when it may. What it gives may have
-        a ``reason``, a word to count by."""
+        """Why a kernel cannot run on a target, from its launches alone; ``None`` if it may. The returned text may have
+        a ``reason``, a category for counting."""
         return None
 
     def build(self, sources: Sequence[str], target: Target, cache: Path | None = None) -> Built:
         """Compile one translation unit, through a cache.
 
-        Raises ``CompileError``, and ``Rejected`` where a kernel asks for more than the target has.
+        Raises ``CompileError``, and ``Rejected`` for a kernel that exceeds the target's resources.
         """
         from tilewright.backends.cache import ArtifactCache
         from tilewright.backends.toolchain import DEADLINE
@@ -164,48 +164,48 @@ class Backend(Protocol):
         """Names of this machine's devices that kernels are generated for."""
 
     def place(self, target: str | Target, device: str, threads: int) -> tuple[Target, Device]:
-        """The target and the device that two names mean; either may be ``auto``, the target a stored one.
+        """The target and the device for two names; either may be ``auto``, and the target a stored one.
 
-        Raises ``UsageError`` where the two do not go together, ``TargetUnavailable`` where the machine lacks them.
+        Raises ``UsageError`` if the two do not match, ``TargetUnavailable`` if the machine lacks either.
         """
 
     def build_cores(self, device: Device) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Where compilers run while the device is measured, and its own cores, where they run only while it is not."""
+        """Cores for compilers during a measurement of the device, and the device's cores, for compilers otherwise."""
 
     def lock(
         self, device: Device, on_wait: Callable[[str], None], stop: threading.Event | None = None
     ) -> AbstractContextManager[object]:
-        """Exclusive use of a device among this user's processes; waits for it, until ``stop`` is set."""
+        """Exclusive use of a device among this user's processes; waits for the device until ``stop`` is set."""
 
     def warnings(self, device: Device) -> list[str]:
-        """Reasons to distrust times taken on a device."""
+        """Reasons to distrust times measured on a device."""
         return []
 
     def peaks(self, task: Task, device: Device) -> Peaks:
-        """What a device reaches at most on a task's elements."""
+        """Peak rates of a device on a task's elements."""
 
     def ceilings(self, task: Task) -> Peaks:
-        """The same as stated, without a device."""
+        """Peak rates as specified, without a device."""
         return NO_PEAKS
 
     def describe(self, target: Target, device: Device) -> Described:
-        """What a device is, to others."""
+        """Describe a device to other machines."""
 
     def report(self, load: bool) -> Report:
-        """What is here, for ``doctor``; ``load``: also by measuring and by importing what takes long."""
+        """Facts for ``doctor``; ``load``: include measurements and slow imports."""
 
     # measuring and serving
 
     def settings(self, device: Device, memory: int) -> dict[str, Any]:
-        """What a measuring child is told of its device: ``cores`` to run on, ``device`` (its number), ``cache_state``,
+        """Settings of a device for a measuring child: ``cores`` to run on, ``device`` (its number), ``cache_state``,
         ``memory`` (bytes that it may map, of ``memory``), ``rotate_bytes`` of operand sets (0: by the device), and
-        ``confinable``: whether kernels are code of this machine's processors, which a sandbox can bound."""
+        ``confinable``: whether kernels are code of this machine's processors, which a sandbox can limit."""
 
     def open(self, index: int, driver: str | None = None) -> Context:
-        """A device by its number, through its driver, or through one of several by name."""
+        """Open a device by its number, through its driver or the driver called ``driver``."""
 
     def guard(self, context: Context) -> Guard | None:
-        """What looks at a device around a batch; ``None`` where nothing can."""
+        """A guard that watches a device during a batch; ``None`` without one."""
         return None
 
     def serves(self, target: Target, context: Context) -> bool:
@@ -218,17 +218,17 @@ BACKENDS = {
     "emulator": "tilewright.backends.emulator.backend:EmulatorBackend",
     "opencl": "tilewright.backends.opencl.backend:OpenClBackend",
 }
-"""Name, also that of its devices and, but for the emulator's, of its targets -> where it is, as ``module:class``."""
+"""Backend by name, as ``module:class``. Its devices and (except the emulator's) its targets have the same name."""
 
 EMULATOR = "emulator"
 """The emulator's backend, and the device model under which its results are stored."""
 
 AUTO = ("cuda", "cpu")
-"""Whose devices ``auto`` means, the first that has one: others are asked for by name."""
+"""Backends whose devices ``auto`` means, the first with a device; all other devices are requested by name."""
 
 
 def get_backend(name: str) -> Backend:
-    """A backend by name. Raises ``UsageError`` for an unknown one, which names the target that may be meant."""
+    """Return a backend by name. Raises ``UsageError`` for an unknown name, with a hint if the name is a target's."""
     if name not in BACKENDS and name not in installed("backends"):
         named = [t.name for b in BACKENDS for t in get_backend(b).targets() if t.variant == name]
         if named:
@@ -243,7 +243,7 @@ def get_backend(name: str) -> Backend:
 
 
 def backend_for(target: Target, emulated: bool = False) -> Backend:
-    """The backend that builds and loads for ``target``; ``emulated``: the one that does so for the emulator."""
+    """The backend that builds and loads for ``target``; ``emulated``: the emulator's backend."""
     return get_backend(EMULATOR if emulated else target.kind)
 
 
@@ -256,7 +256,7 @@ def backend_of(device: str) -> Backend:
 
 
 def choose_backend(target: str = "auto", device: str = "auto") -> Backend:
-    """The backend that a target and a device mean, by their names; the CPU's where both are ``auto``."""
+    """The backend for the names of a target and a device; the CPU's if both are ``auto``."""
     kind, where = target.partition(":")[0], device.partition(":")[0]
     if (where in BACKENDS or where in installed("backends")) and (kind == "auto" or kind in get_backend(where).kinds):
         return get_backend(where)
@@ -266,16 +266,16 @@ def choose_backend(target: str = "auto", device: str = "auto") -> Backend:
 
 
 def device_names() -> tuple[str, ...]:
-    """The devices that ``auto`` means: GPUs that kernels are generated for, else all cores as one."""
+    """The devices that ``auto`` means: GPUs that kernels are generated for, else all cores as one device."""
     return next(names for names in (get_backend(n).devices() for n in AUTO) if names)
 
 
 def parse_target(text: str, threads: int = 1, allow_foreign: bool = False) -> Target:
-    """The target that ``auto``, ``KIND`` or ``KIND:VARIANT`` names, whatever its backend."""
+    """The target named ``auto``, ``KIND`` or ``KIND:VARIANT``, of any backend."""
     kind = text.partition(":")[0]
     return get_backend("cpu" if kind == "auto" else kind).parse_target(text, threads, allow_foreign)
 
 
 def is_emulated(model: str) -> bool:
-    """Whether a device model is the emulator's: what it stored is never served on a device."""
+    """Whether a device model is the emulator's, whose stored kernels are never served."""
     return EMULATOR in model

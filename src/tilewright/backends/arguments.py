@@ -1,4 +1,4 @@
-"""A kernel's arguments, in the forms in which drivers take them."""
+"""A kernel's arguments in the forms that drivers accept."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 Parameters = Sequence[tuple[str, Any]]
-"""A kernel's parameters in order: ``("pointer", address)`` (or what the driver takes in its place), ``("int32", n)``,
+"""A kernel's parameters in order: ``("pointer", address)`` (or a driver's own handle), ``("int32", n)``,
 ``("int64", n)``, ``("float32", x)``, ``("float64", x)``, ``("tensor_map", its bytes)``."""
 
 TENSOR_MAP_BYTES = 128
 FORMATS: Mapping[str, str] = {
     "pointer": "P", "int32": "i", "int64": "q", "float32": "f", "float64": "d", "tensor_map": f"{TENSOR_MAP_BYTES}s",
 }  # fmt: skip
-"""Kinds of parameters as :mod:`struct` writes them."""
-_ALIGNED = {"tensor_map": 64}  # others by their size
+"""Format characters of :mod:`struct` by kind of parameter."""
+_ALIGNED = {"tensor_map": 64}  # bytes; other kinds are aligned to their size
 
 
 class Arguments:
@@ -29,20 +29,20 @@ class Arguments:
 
     @property
     def parameters(self) -> tuple[tuple[str, Any], ...]:
-        """Kinds and values as they are now."""
+        """Current kinds and values."""
         return tuple(zip(self.kinds, self.values, strict=True))
 
     def packed(self) -> bytes:
-        """The values one after the other, each at its natural alignment: a parameter block of CUDA."""
+        """The values in one block, each at its natural alignment: CUDA's parameter buffer."""
         layout, _ = _layout(self.kinds)
         return layout.pack(*self.values)
 
     def places(self) -> list[int]:
-        """Where each value begins in that block."""
+        """Offset of each value in the parameter buffer."""
         return _layout(self.kinds)[1]
 
     def pointers(self) -> int:
-        """Address of an array of pointers to the values, as a launch of CUDA takes it; the same at every call."""
+        """Address of an array of pointers to the values, as CUDA's launch takes it; equal at every call."""
         memory = self._memory
         if memory is None:
             memory = self._memory = _Memory(self.kinds)
@@ -51,7 +51,7 @@ class Arguments:
 
 
 def _layout(kinds: Sequence[str]) -> tuple[struct.Struct, list[int]]:
-    """How values of these kinds lie behind each other, and where each begins."""
+    """Layout of the parameter buffer for these kinds, and the offset of each value."""
     text, end, places = "=", 0, []
     for kind in kinds:
         size = struct.calcsize(FORMATS[kind])
@@ -63,7 +63,7 @@ def _layout(kinds: Sequence[str]) -> tuple[struct.Struct, list[int]]:
 
 
 class _Memory:
-    """Room for values of these kinds, and pointers to them."""
+    """Memory for values of these kinds, and pointers to them."""
 
     def __init__(self, kinds: Sequence[str]) -> None:
         layout, places = _layout(kinds)

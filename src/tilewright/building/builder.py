@@ -1,8 +1,7 @@
-"""Candidates into artifacts: lower, put several kernels into a translation unit, compile.
+"""Compiles candidates into artifacts: lowers them, joins several kernels into a translation unit, and compiles it.
 
-The work is the compiler's, a process of its own, so threads are enough here. Those threads, and the compilers that they
-start, run at low priority and on the given cores. What compiles is a
-:class:`~tilewright.backends.toolchain.Toolchain`.
+A compiler is a process of its own, so threads are enough here. These threads and the compilers that they start run at
+low priority and on the given cores. A :class:`~tilewright.backends.toolchain.Toolchain` compiles.
 """
 
 from __future__ import annotations
@@ -50,11 +49,11 @@ NICE = 10
 
 @dataclass
 class GateCounts(Json):
-    """What the static gate saw and saved: kernels by the reason for which they were refused.
+    """Counts of the static gate: refused kernels by reason.
 
-    ``seen`` kernels reached it; ``before`` were refused by their launches, ``after`` by what the compiler
-    said; ``compiled`` were given to the compiler or found in its cache. ``gate_seconds`` and
-    ``compile_seconds`` are summed over the workers.
+    ``seen`` kernels reached the gate; ``before`` were refused by their launches, ``after`` by the compiler's resource
+    report; ``compiled`` went to the compiler or were in its cache. ``gate_seconds`` and ``compile_seconds`` are summed
+    over the workers.
     """
 
     seen: int = 0
@@ -71,7 +70,7 @@ class GateCounts(Json):
 
 @dataclass(frozen=True)
 class _Unit:
-    """One structure to be compiled, and the promise of its artifact."""
+    """One structure to compile, and the future of its artifact."""
 
     candidate: Candidate
     promise: Future[Built]
@@ -79,7 +78,7 @@ class _Unit:
 
 @dataclass(frozen=True)
 class _Job:
-    """Structures to be compiled together. ``shared``: with others, now and later."""
+    """Structures to compile together. ``shared``: later builds may use the library too."""
 
     units: list[_Unit]
     shared: bool
@@ -88,14 +87,14 @@ class _Job:
 class Builder(Closing):
     """Compiles candidates for one target. Use it as a context manager.
 
-    ``workers`` compilers run at once, each on up to ``batch`` structures (by default as many as suit the
-    compiler); ``cores`` pins them (all allowed cores by default). On each of the ``spare`` cores runs one more, but
-    only while :meth:`wait` does, and ``lock`` says that nothing is measured there.
-    ``lower`` prints a candidate's kernel; by default its template does. ``toolchain`` compiles; by
-    default the one of the target, or with ``emulated`` the one whose code runs under the emulator.
-    ``fetch`` brings an artifact's code, by its hash, to its path on this machine, where a compiler leaves it elsewhere.
-    Kernels for a GPU pass the static gate first: one that cannot run there is a failure of kind
-    ``RESOURCES`` and never compiled (:meth:`gate_counts`). ``lanes``: compilers that may run at once.
+    ``workers`` compilers run at once, each on up to ``batch`` structures (by default the compiler's batch size);
+    ``cores`` pins the compilers (by default to all allowed cores). Each of the ``spare`` cores runs one more compiler,
+    but only during :meth:`wait` and while ``lock`` says that no measurement uses those cores. ``lower`` prints a
+    candidate's kernel (default: its template). ``toolchain`` compiles (default: the target's; with ``emulated`` the
+    toolchain of the emulator). ``fetch`` copies an artifact, by its hash, to its path on this machine, for compilers
+    that leave it elsewhere. Kernels for a GPU pass the static gate first. A kernel that cannot run there is a failure
+    of kind ``RESOURCES`` and is never compiled (:meth:`gate_counts`). ``lanes``: number of compilers that may run at
+    once.
     """
 
     def __init__(
@@ -128,7 +127,7 @@ class Builder(Closing):
         self._lock = threading.Lock()
         self._building = lock or BuildLock()
         self._jobs: deque[_Job] = deque()
-        # Each job is announced to both kinds of workers; who comes late finds it gone.
+        # Each job is announced to both pools; the pool that comes second finds the job gone.
         self._workers = ThreadPoolExecutor(workers, "build", lambda: _settle(cores)) if workers else None
         self._spare = ThreadPoolExecutor(len(spare), "build", lambda: _settle(spare)) if spare else None
         self.lanes = workers + len(spare)
@@ -136,11 +135,11 @@ class Builder(Closing):
     # ------------------------------------------------------------------ the interface
 
     def submit(self, candidates: Sequence[Candidate], alone: bool = False) -> Future[list[Built]]:
-        """Start building; the result has an artifact or a failure for each candidate, in order.
+        """Start to build. The result has an artifact or a failure for each candidate, in order.
 
-        Candidates of one structure share a library, now and later; with ``alone`` each gets a library
-        that holds no other kernel, as it is stored for good. The future raises
-        ``TilewrightError`` when nothing can be built: no disk space, a compiler that does not start.
+        Candidates of one structure share a library, now and later. With ``alone`` each candidate gets a library
+        without other kernels, in the form that is stored. The future raises ``TilewrightError`` if no kernel
+        can be built: no disk space, or a compiler that does not start.
         """
         if alone:
             units = [_Unit(c, Future()) for c in candidates]
@@ -167,21 +166,21 @@ class Builder(Closing):
         return self.wait(self.submit(candidates, alone))
 
     def wait(self, builds: Future[list[Built]]) -> list[Built]:
-        """The result of ``submit``. Until it is there, spare cores build too."""
+        """Return the result of ``submit``. Spare cores build too until it is ready."""
         with self.waiting():
             return builds.result()
 
     def waiting(self) -> AbstractContextManager[None]:
-        """Held by who waits for builds while nothing is measured: spare cores build too."""
+        """A context for callers that wait for builds while nothing is measured: spare cores build too."""
         return self._building.wanted()
 
     def fetch(self, artifact: Artifact) -> None:
-        """Make sure that an artifact's code is at its path."""
+        """Fetch an artifact's code to its path."""
         if self._fetch is not None:
             self._fetch(artifact.sha256)
 
     def gate_counts(self) -> GateCounts:
-        """What the static gate saw and saved so far (all zero where a target has none)."""
+        """Counts of the static gate so far (all zero for a target without a gate)."""
         with self._lock:
             c = self._counts
             return replace(
@@ -190,11 +189,11 @@ class Builder(Closing):
             )  # fmt: skip
 
     def close(self) -> None:
-        """Wait for running compilers; what has not started fails."""
+        """Wait for running compilers; jobs that have not started fail."""
         while self._jobs:
-            with contextlib.suppress(IndexError):  # a worker was quicker
+            with contextlib.suppress(IndexError):  # a worker took the job first
                 self._fail(self._jobs.popleft().units, TilewrightError("the builder was closed"))
-        with self._building.wanted():  # lets those go that wait for it
+        with self._building.wanted():  # releases workers that wait for the lock
             for pool in self._pools:
                 pool.shutdown(cancel_futures=True)
 
@@ -212,7 +211,7 @@ class Builder(Closing):
             self._spare.submit(self._next_between)
 
     def _next_between(self) -> None:
-        """The next job, if there still is one when nothing is measured."""
+        """Run the next job, if one is left once nothing is measured."""
         with self._building.building():
             self._next()
 
@@ -229,7 +228,7 @@ class Builder(Closing):
             self._fail(job.units, TilewrightError("not built"))
 
     def _fail(self, units: list[_Unit], error: BaseException) -> None:
-        """Settle what has no result."""
+        """Set an exception for units without a result."""
         for u in units:
             if not u.promise.done():
                 with self._lock:
@@ -263,7 +262,7 @@ class Builder(Closing):
             self._compile(group, shared)
 
     def _before(self, kernel: LoweredKernel) -> Failure | None:
-        """The static gate: what shows without compiling."""
+        """Check a kernel's launches at the static gate, before compilation."""
         if self.backend.in_process:
             return None
         began = time.perf_counter()
@@ -277,7 +276,7 @@ class Builder(Closing):
         return None if problem is None else Failure(FailureKind.RESOURCES, problem)
 
     def _compile(self, group: list[tuple[_Unit, LoweredKernel]], shared: bool) -> None:
-        """One translation unit; on an error its halves, until the guilty kernel stands alone."""
+        """Compile one translation unit; on an error its halves, until the faulty kernel is alone."""
         began = time.perf_counter()
         unit = "\n".join([self._prelude, *(k.source for _, k in group)])
         try:
@@ -306,7 +305,7 @@ class Builder(Closing):
             u.promise.set_result(self._artifact(kernel, done.path, done.sha256, seconds, done.cached, resources))
 
     def _blame(self, error: TilewrightError, seconds: float) -> FailureKind | None:
-        """What a compiler's error is to its kernel; ``None`` when no kernel is at fault."""
+        """Failure kind of a kernel for a compiler's error; ``None`` if no kernel caused the error."""
         reason = getattr(error, "reason", None)
         if reason is None:
             return FailureKind.COMPILE if isinstance(error, CompileError) or error.kind == "compile" else None
@@ -324,9 +323,9 @@ class Builder(Closing):
             hashlib.sha256(k.source.encode()).hexdigest(), 0.0 if cached else seconds, cached, tuple(resources),
         )  # fmt: skip
 
-    # Which library a kernel is in depends on its companions when it was first built: that library is in
-    # the cache under each kernel's own key too, for later runs with other companions. A compiler that takes
-    # kernels one by one needs none of this, and knows their resources again.
+    # The library of a kernel depends on the kernels that were first built with it. The cache also has that library
+    # under each kernel's own key, for later runs with other combinations. A compiler that takes kernels one by one
+    # needs no such key, and recomputes their resources.
 
     @property
     def _indexed(self) -> bool:
@@ -342,7 +341,7 @@ class Builder(Closing):
 
 
 def _gathered(promises: Sequence[Future[Built]], pays: Sequence[bool]) -> Future[list[Built]]:
-    """All results in order; a candidate that another one's build served took no time itself."""
+    """All results in order; a candidate that another candidate's build served has a build time of 0."""
     result: Future[list[Built]] = Future()
     left = len(promises)
     lock = threading.Lock()
@@ -376,8 +375,8 @@ def _gathered(promises: Sequence[Future[Built]], pays: Sequence[bool]) -> Future
 
 
 def _settle(cores: Sequence[int] | None) -> None:
-    """Give this thread, and the processes that it will start, low priority and its cores."""
-    if sys.platform != "linux":  # elsewhere both belong to the whole process
+    """Give this thread and the processes that it starts low priority and their cores."""
+    if sys.platform != "linux":  # on other systems both settings apply to the whole process
         return
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
@@ -387,7 +386,7 @@ def _settle(cores: Sequence[int] | None) -> None:
 
 
 def _template_bug(candidate: Candidate, error: Exception) -> str:
-    """One line that says which template raised what, and where."""
+    """One line with the template, the exception and its place in the code."""
     at = traceback.extract_tb(error.__traceback__)[-1]
     what = f"{type(error).__name__}: {error}".replace("\n", " ")
     return f"bug in template {candidate.schedule.template!r}: {what} ({Path(at.filename).name}, line {at.lineno})"

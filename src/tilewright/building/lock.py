@@ -1,4 +1,4 @@
-"""Keeping builds out of the way of a measurement that uses every core."""
+"""Keeps builds and measurements apart if both use the same cores."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 
 class BuildLock:
-    """Either any number of builds at once, or one measurement, on the cores that measure.
+    """Allows either any number of builds or one measurement on the device's cores.
 
-    A waiting measurement goes first, and builds begin only while somebody waits for one (:meth:`wanted`): what is built
-    ahead must not delay what is ready to be measured.
+    A waiting measurement goes first. Builds begin only while a caller waits for a build (:meth:`wanted`): builds ahead
+    of time must not delay kernels that are ready to be measured.
     """
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class BuildLock:
 
     @contextlib.contextmanager
     def wanted(self) -> Iterator[None]:
-        """Held while somebody waits for a build, so that there is nothing to measure."""
+        """A context held while a caller waits for a build, so that nothing is measured."""
         with self._changed:
             self._wanted += 1
             self._changed.notify_all()
@@ -35,7 +35,7 @@ class BuildLock:
 
     @contextlib.contextmanager
     def building(self) -> Iterator[None]:
-        """Held while a compiler runs."""
+        """A context held while a compiler runs."""
         with self._changed:
             self._changed.wait_for(lambda: self._wanted and not self._measuring and not self._waiting)
             self._builds += 1
@@ -48,7 +48,7 @@ class BuildLock:
 
     @contextlib.contextmanager
     def measuring(self) -> Iterator[None]:
-        """Held while kernels are timed: waits for running builds to end, and keeps new ones out."""
+        """A context held while kernels are timed: waits for running builds, and blocks new ones."""
         with self._changed:
             self._waiting += 1
             try:

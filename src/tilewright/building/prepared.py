@@ -1,10 +1,10 @@
-"""A folder of prepared kernels: what ``tilewright prepare`` wrote, to be loaded or measured elsewhere.
+"""A folder of prepared kernels: the output of ``tilewright prepare``, to load or measure elsewhere.
 
 ::
 
     prepared.json          task, schedules, launches, resources and hashes, best first
     kernels/<sha256>.cubin the compiled kernels
-    cache/                 the compiler's results by key: what the artifact cache takes over
+    cache/                 the compiler's results by key, to import into the artifact cache
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _KEY = re.compile(r"[0-9a-f]{64}")
 class Loaded:
     """A prepared folder: its task, and the candidates with their artifacts (paths within the folder), best first.
 
-    ``emulated``: only the emulator runs them.
+    ``emulated``: whether they are compiled for the emulator.
     """
 
     task: Task
@@ -41,7 +41,7 @@ class Loaded:
 
 
 def folders(root: Path) -> tuple[Path, ...]:
-    """``root`` itself if it was prepared, or those of its folders that were. Raises ``UsageError`` for none."""
+    """``root`` itself if it is a prepared folder, else its prepared subfolders. Raises ``UsageError`` without one."""
     found = (root,) if (root / FILE).is_file() else tuple(sorted(p.parent for p in root.glob(f"*/{FILE}")))
     if not found:
         raise UsageError(
@@ -51,7 +51,7 @@ def folders(root: Path) -> tuple[Path, ...]:
 
 
 def read(folder: Path) -> Loaded:
-    """A prepared folder; every kernel's bytes are checked against their hash. Raises ``UsageError``."""
+    """Read a prepared folder, and check every kernel's bytes against its hash. Raises ``UsageError``."""
     path = folder / FILE
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
@@ -78,10 +78,10 @@ def read(folder: Path) -> Loaded:
 
 
 def shortlist(root: Path, task: Task) -> tuple[Schedule, ...]:
-    """The schedules prepared for a task, best first, their compiled kernels put into the artifact cache.
+    """Return the schedules prepared for a task, best first, and import their kernels into the artifact cache.
 
-    Those that the device's own limits or a newer template rule out are left out. Raises ``UsageError``
-    where nothing was prepared for the task's workload and architecture.
+    Schedules that the device's limits or a newer template exclude are left out. Raises ``UsageError``
+    if nothing was prepared for the task's workload and architecture.
     """
     from tilewright.kernels.templates import task_space
 
@@ -110,11 +110,11 @@ def _artifact(k: dict[str, Any], file: Path, data: dict[str, Any], target: Targe
 
 
 def adopt(root: Path, cache: ArtifactCache | None = None) -> int:
-    """Put the compiler's results of a prepared folder (or of all in ``root``) into the artifact cache.
+    """Import the compiler's results of a prepared folder (or of all those in ``root``) into the artifact cache.
 
-    Whoever builds the same kernels with the same compiler then finds them there; another compiler's keys
-    differ, and it compiles anew. Returns the number of entries. What does not match its hash is left out.
-    Raises ``UsageError`` where nothing was prepared.
+    A later build of these kernels with this compiler then finds them; another compiler has other keys and compiles
+    again. Returns the number of entries. Files that do not match their hash are skipped. Raises ``UsageError`` if
+    nothing was prepared.
     """
     store = cache or ArtifactCache()
     count = 0

@@ -1,1 +1,1 @@
-"""CUDA kernels checked without a GPU: on the emulator; and the checks, by planted mistakes."""
+"""Checks CUDA kernels without a GPU, on the emulator; planted mistakes test the checks."""

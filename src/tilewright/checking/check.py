@@ -1,10 +1,10 @@
-"""Checking GPU kernels on the emulator: the same text, compiled for the CPU, run with its threads interleaved.
+"""Checks GPU kernels on the emulator: their source is compiled for the CPU, and their threads are interleaved.
 
-Every kernel runs in several orders of its threads and blocks, with asynchronous copies done as late and
-as early as they may be, on random and on exact inputs; its output is compared with the float64 reference
-exactly as measurement does (:class:`~tilewright.verifying.verify.Verifier`). Local variables without a value
-start as garbage (:mod:`~tilewright.checking.poison`). Sanitizers are builds of their own. What could not
-be checked is said in ``unchecked``, never passed over.
+Every kernel runs in several orders of its threads and blocks, with asynchronous copies performed as late and
+as early as allowed, on random and on exact inputs. Its output is compared with the float64 reference
+as in measurement (:class:`~tilewright.verifying.verify.Verifier`). Uninitialised local variables start with
+garbage (:mod:`~tilewright.checking.poison`). Sanitizers are builds of their own. Checks that could not run
+are listed in ``unchecked``.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 
 SANITIZERS = ("address", "undefined", "thread")
 ORDERS = ("fifo/lazy", "lifo/eager", "random:0/lazy")
-"""Order in which threads run, and when asynchronous copies are done."""
+"""Orders in which threads run, and the times of asynchronous copies."""
 SETS = (0, 2)
-"""Of ``inputs.RECIPES``: random normal values, and whole numbers whose sums are exact."""
-TIMEOUT = 60.0  # seconds a run may take
+"""Indices into ``inputs.RECIPES``: random normal values, and whole numbers whose sums are exact."""
+TIMEOUT = 60.0  # largest duration of a run in seconds
 
 _LOCATING = (("thread",), ("address", "undefined"))
 _FIRST_LINE = '#line 1 "kernel"\n'
@@ -52,14 +52,14 @@ _COMPILER = re.compile(r"^kernel:(\d+)(?::\d+)?: (?:fatal )?error: (.*)$", re.MU
 
 
 class CannotCheck(TilewrightError):
-    """Nothing can be said about a kernel: no compiler, a sanitizer that does not run here."""
+    """A kernel cannot be checked: no compiler, or a sanitizer that does not run here."""
 
     kind = "cannot_check"
     exit_code = 3
 
 
 def parse_orders(texts: Sequence[str]) -> tuple[str, ...]:
-    """``fifo/lazy`` and the like; raises ``UsageError`` for anything else."""
+    """Parse orders such as ``fifo/lazy``; raises ``UsageError`` for any other text."""
     for text in texts:
         if not _ORDER.fullmatch(text):
             raise UsageError(
@@ -71,7 +71,7 @@ def parse_orders(texts: Sequence[str]) -> tuple[str, ...]:
 
 
 def parse_sanitizers(texts: Sequence[str]) -> tuple[str, ...]:
-    """Names of sanitizers in a fixed order; raises ``UsageError`` for an unknown one."""
+    """Names of sanitizers in a fixed order; raises ``UsageError`` for an unknown name."""
     for text in texts:
         if text not in SANITIZERS:
             raise UsageError(f"{text!r} is not a sanitizer", f"Use some of {', '.join(SANITIZERS)}")
@@ -79,14 +79,14 @@ def parse_sanitizers(texts: Sequence[str]) -> tuple[str, ...]:
 
 
 def sanitizer_builds(sanitize: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """Builds that these sanitizers take: address and undefined share one, thread stands alone."""
+    """Builds for these sanitizers: address and undefined share a build, thread has its own."""
     memory = tuple(s for s in sanitize if s != "thread")
     return (*((memory,) if memory else ()), *((("thread",),) if "thread" in sanitize else ()))
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A kernel to be checked: its text (line 1 is its first), and how it is launched on what."""
+    """A kernel to check: its source (line numbers start at 1), its launches, and its workload."""
 
     target: Target
     workload: Workload
@@ -94,11 +94,11 @@ class Subject:
     program: LaunchProgram
     launch: Pairs = ()
     schedule: Schedule | None = None
-    listing: str = ""  # what lines are numbers of, where it is not the source
+    listing: str = ""  # the text that line numbers refer to, if it is not the source
 
     @property
     def native(self) -> bool:
-        """Whether it is a processor's own kernel, which runs as it is."""
+        """Whether the kernel is a processor's own, which runs without the emulator."""
         return self.target.kind == "cpu"
 
     @property
@@ -111,13 +111,13 @@ class Subject:
         return {name: int(value) for name, value in self.launch}
 
     def line(self, number: int | None) -> str:
-        """The text of a line of the kernel, stripped; empty where there is none."""
+        """A line of the kernel's text, stripped; empty for an unknown line."""
         lines = (self.listing or self.source).split("\n")
         return lines[number - 1].strip() if number is not None and 0 < number <= len(lines) else ""
 
 
 def subject_of(candidate: Candidate) -> Subject:
-    """What a template prints for a candidate. Raises ``IllegalSchedule``."""
+    """The kernel that a template prints for a candidate. Raises ``IllegalSchedule``."""
     kernel = lower(candidate)
     source = kernel.source.removeprefix(_FIRST_LINE)
     task = candidate.task
@@ -133,10 +133,10 @@ def subject_of(candidate: Candidate) -> Subject:
 
 @dataclass(frozen=True)
 class Finding(Json):
-    """A bug: what, where in the kernel, and in which run it showed.
+    """A bug: its kind, its place in the kernel, and the run that found it.
 
     ``kind``: ``wrong_result``, ``overflow``, ``lost_accuracy``, ``compile``, ``launch`` (the device would refuse it),
-    or what the emulator found:
+    or a finding of the emulator:
     ``out_of_bounds_global``, ``out_of_bounds_shared``, ``race``, ``divergence``, ``deadlock``,
     ``misaligned``, ``undefined``... ``line`` counts from 1 in the kernel's own text.
     """
@@ -153,7 +153,7 @@ class Finding(Json):
 
     @property
     def place(self) -> str:
-        """``line 12, block (0, 1, 0), thread (33, 0, 0)``, as far as it is known."""
+        """``line 12, block (0, 1, 0), thread (33, 0, 0)``, with the known parts only."""
         parts = [f"line {self.line}"] if self.line is not None else []
         parts += [f"block {self.block}"] if self.block else []
         parts += [f"thread {self.thread}"] if self.thread else []
@@ -162,7 +162,7 @@ class Finding(Json):
 
 @dataclass
 class Checked:
-    """What came out for one kernel. ``seconds`` has the time to ``build`` and to ``run``."""
+    """The result for one kernel. ``seconds``: durations of ``build`` and ``run``."""
 
     subject: Subject
     findings: list[Finding] = field(default_factory=list)
@@ -173,11 +173,11 @@ class Checked:
 
     @property
     def state(self) -> str:
-        """``right``, ``bug`` or ``unchecked``; a bug is a bug whatever else could not be checked."""
+        """``right``, ``bug`` or ``unchecked``; a kernel with a bug is never ``unchecked``."""
         return "bug" if self.findings else "unchecked" if self.unchecked else "right"
 
     def add(self, finding: Finding) -> None:
-        """Keep a finding, unless it is known: the same kind at the same line is one bug."""
+        """Add a finding unless it is known: findings with equal kind and line are one bug."""
         same = ((f.kind, f.line) == (finding.kind, finding.line) for f in self.findings)
         if not any(same):
             self.findings.append(finding)
@@ -197,16 +197,16 @@ class Checked:
 
 
 class _Found(Exception):
-    """Ends a run whose output tells nothing, because the emulator stopped it."""
+    """Ends a run whose output is meaningless because the emulator stopped it."""
 
 
 class Checker:
     """Checks kernels of one workload; safe to use from several threads.
 
-    ``sanitize`` names builds beside the plain one: address and undefined share one. ``first`` stops at the
-    first bug; otherwise a bug without a line has it looked for under sanitizers. ``profile`` counts memory
-    traffic in one extra run. ``cache`` is the folder of compiled emulations. Inputs and reference are made
-    once, by the constructor (it may take seconds).
+    ``sanitize`` names builds besides the plain one: address and undefined share one. ``first`` stops at the
+    first bug; without it, sanitizers search for the line of a bug that has none. ``profile`` counts memory
+    traffic in one extra run. ``cache`` is the folder of compiled emulations. The constructor makes inputs and
+    reference once (it may take seconds).
     """
 
     def __init__(
@@ -241,14 +241,14 @@ class Checker:
         return (*(((),) if self.plain else ()), *sanitizer_builds(self.sanitize))
 
     def watching(self, sanitize: Sequence[str]) -> Checker:
-        """The same, on the same inputs, with these sanitizers and without the plain build."""
+        """A copy that shares the inputs, with these sanitizers and without the plain build."""
         other = copy.copy(self)
         other.sanitize, other.plain = parse_sanitizers(sanitize), False
         other._own = threading.local()
         return other
 
     def check(self, subject: Subject) -> Checked:
-        """Build and run one kernel in every way asked for. Raises ``CannotCheck`` without a compiler."""
+        """Build and run one kernel in every requested way. Raises ``CannotCheck`` without a compiler."""
         from tilewright.backends.limits import refusal
 
         result = Checked(subject)
@@ -266,7 +266,7 @@ class Checker:
         return result
 
     def _locate(self, subject: Subject, result: Checked) -> None:
-        """A wrong result has no line; a sanitizer that was not asked for often shows the one at fault."""
+        """Search for the line of a wrong result with sanitizers that were not requested: they often find it."""
         for sanitize in _LOCATING:
             if set(sanitize) <= set(self.sanitize) or any(f.kind == "compile" for f in result.findings):
                 continue
@@ -284,7 +284,7 @@ class Checker:
                 return
 
     def check_all(self, subjects: Sequence[Subject], workers: int = 1) -> Iterator[tuple[int, Checked]]:
-        """Check many kernels at once; gives each one's number with its result as they come."""
+        """Check many kernels at once; yields each kernel's index and result, in the order of completion."""
         pool = ThreadPoolExecutor(workers, "check")
         waiting: dict[Future[Checked], int] = {}
         rest = iter(enumerate(subjects))
@@ -302,11 +302,11 @@ class Checker:
     # ------------------------------------------------------------------ one build
 
     def _check_build(self, subject: Subject, sanitize: tuple[str, ...], result: Checked) -> bool:
-        """Whether to go on with the next build."""
+        """Check one build of a kernel. Returns whether to continue with the next build."""
         kernel = self._build(subject, sanitize, result)
         if kernel is None:
             return False
-        # A sanitizer watches accesses, whose places do not depend on values: one input set is enough.
+        # Sanitizers watch memory accesses, whose addresses do not depend on values: one input set is enough.
         sets = self.data[:1] if sanitize else self.data
         for order in self.orders[:1] if subject.native else self.orders:
             for data in sets:
@@ -317,7 +317,7 @@ class Checker:
                 if not alive:
                     return True
                 if len(result.findings) > before:
-                    break  # other inputs would show the same; another order may tell more
+                    break  # other inputs would find this bug again; another order may find more
         return True
 
     def _build(
@@ -336,10 +336,10 @@ class Checker:
             )  # fmt: skip
 
         try:
-            # The thread sanitizer would see those writes on stacks that threads of other blocks had before.
+            # The thread sanitizer would report these writes on stacks that threads of other blocks used before.
             unset = subject.source if "thread" in sanitize else poisoned(subject.source)
             if unset != subject.source:
-                with suppress(emulator.CompileError):  # then what the text itself says is told
+                with suppress(emulator.CompileError):  # then report the errors of the original text
                     return compiled(POISON_HEADER + _FIRST_LINE + unset)
             return compiled(_FIRST_LINE + subject.source)
         except CompileTimeout as e:
@@ -358,7 +358,7 @@ class Checker:
         self, kernel: EmulatedKernel, subject: Subject, order: str, data: InputSet,
         sanitize: tuple[str, ...], result: Checked,
     ) -> bool:  # fmt: skip
-        """Run once and compare; whether another run of this build can tell anything."""
+        """Run once and compare. Returns whether another run of this build may find more."""
         from tilewright.backends import emulator
 
         schedule, copies = order.split("/")
@@ -401,7 +401,7 @@ class Checker:
         return True
 
     def _mine(self, data: InputSet) -> InputSet:
-        """The input set with outputs that belong to this thread."""
+        """The input set with output buffers of this thread."""
         outputs: dict[int, list[GuardedArray]] = self._own.__dict__.setdefault("outputs", {})
         if id(data) not in outputs:
             outputs[id(data)] = [
@@ -425,7 +425,7 @@ class Checker:
 
 
 def compile_findings(subject: Subject, text: str, most: int = 5) -> list[Finding]:
-    """The compiler's errors that lie in the kernel's text; the whole message where none does."""
+    """The compiler's errors in the kernel's text; the whole message if no error is there."""
     found = [
         Finding("compile", message.strip(), int(line), subject.line(int(line)))
         for line, message in _COMPILER.findall(text)
@@ -434,5 +434,5 @@ def compile_findings(subject: Subject, text: str, most: int = 5) -> list[Finding
 
 
 def _triple(where: Sequence[int] | None) -> str:
-    """``(1, 0, 0)`` from what the emulator says of a block or thread."""
+    """Text such as ``(1, 0, 0)`` for the emulator's indices of a block or thread."""
     return "" if where is None else f"({', '.join(map(str, where))})"

@@ -1,4 +1,4 @@
-"""How long a check on the emulator takes, roughly, and smaller sizes of the same workload."""
+"""Estimates the duration of a check on the emulator, and finds smaller sizes of a workload."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from tilewright.kernels.parameters import numbers
 if TYPE_CHECKING:
     from tilewright.kernels.operator import Operator
 
-# Of one core, by what the build watches. Operations a second lie within a factor of three of these for
-# kernels of all templates; a run's start is the threads' under the thread sanitizer.
+# Per core and sanitizer. Measured operations per second are within a factor of three of these rates for kernels of
+# all templates; under the thread sanitizer the start of a run is the start of its threads.
 RATES = {"": 1e8, "address": 3e7, "undefined": 3e7, "thread": 3e6}
 START = {"": 0.01, "address": 0.02, "undefined": 0.02, "thread": 0.6}
 BUILD = {"": 0.3, "address": 0.6, "undefined": 0.6, "thread": 0.4}
 LIMIT = 120.0
-"""Seconds from which a check is refused unless forced."""
+"""Seconds above which a check is refused unless forced."""
 MEMORY = 1 << 30
-"""Bytes of tensors from which it is refused too."""
+"""Bytes of tensors above which a check is refused unless forced."""
 
 
 def estimate(workload: Workload, builds: Sequence[Sequence[str]], orders: int, sets: int, schedules: int = 1) -> float:
-    """Seconds of one core for checking; ``builds`` are the sanitizers of each build."""
+    """Estimated core seconds of a check; ``builds``: the sanitizers of each build."""
     total = 0.0
     for sanitize in builds:
         watched = [s for s in sanitize if s in RATES] or [""]
@@ -42,16 +42,16 @@ def tensor_bytes(workload: Workload) -> int:
 
 
 def smaller(operator: Operator, params: Mapping[str, Value], flops: float) -> Workload | None:
-    """The same workload with its largest sizes halved until it has at most ``flops`` and ``MEMORY`` bytes.
+    """The workload with its largest sizes halved until it has at most ``flops`` and ``MEMORY`` bytes.
 
-    Attributes such as strides keep their values, and sizes that divide a power of two still do.
-    ``None`` where no such sizes are found.
+    Attributes such as strides keep their values, and divisibility by powers of two is kept as far as possible.
+    ``None`` without suitable sizes.
     """
     now = dict(params)
     stuck: set[tuple[str, int]] = set()
     workload = operator.workload(**now)
     while workload.flops > flops or tensor_bytes(workload) > MEMORY:
-        # A size is one number, or a shape of several.
+        # A size is one number, or a shape of several numbers.
         sizes = {(k, d): n for k in operator.sizes for d, n in enumerate(numbers(now[k]) or ()) if n > 8}
         free = [at for at in sizes if at not in stuck]
         if not free:
@@ -73,7 +73,7 @@ def smaller(operator: Operator, params: Mapping[str, Value], flops: float) -> Wo
 
 
 def sizes_text(workload: Workload) -> str:
-    """``m=64 n=64 k=128``: how to ask for a workload."""
+    """Command-line form of a workload's parameters, such as ``m=64 n=64 k=128``."""
     plain = dict(workload.defaults)
     return " ".join(f"{k}={_text(v)}" for k, v in workload.params if k not in plain or plain[k] != v)
 

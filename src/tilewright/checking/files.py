@@ -1,8 +1,7 @@
-"""A kernel as two files, to be edited and checked again: its text, and how it is launched.
+"""A kernel as two files, to edit and check again: its source, and its launches.
 
-``kernel.cu`` is the kernel alone; what it stands on (types and the primitives) is put before it when
-it is checked. Line numbers of the report are this file's. ``launch.json`` says what it computes, for which
-target, and its launches.
+``kernel.cu`` is the kernel alone; a check adds its prelude (types and primitives). Line numbers of a report
+refer to this file. ``launch.json`` has the workload, the target and the launches.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _MOST_THREADS = 1024
 
 
 def emit(subject: Subject, folder: Path, command: str = "tilewright") -> tuple[Path, Path]:
-    """Write a kernel into a folder, which is made. Raises ``TilewrightError`` where that fails."""
+    """Write a kernel into a folder, and create the folder. Raises ``TilewrightError`` if that fails."""
     label, target = subject.workload.label, subject.target.name
     schedule = subject.schedule
     head = [
@@ -53,7 +52,7 @@ def emit(subject: Subject, folder: Path, command: str = "tilewright") -> tuple[P
 
 
 def load(folder: Path) -> Subject:
-    """The kernel in a folder. Raises ``UsageError`` naming the file and field that cannot be used."""
+    """Load the kernel in a folder. Raises ``UsageError`` that names the invalid file and field."""
     source = _read(folder / KERNEL)
     where = str(folder / LAUNCH)
     try:
@@ -78,7 +77,7 @@ def load(folder: Path) -> Subject:
 
 
 class _Bad(Exception):
-    """A value that cannot be used; says its field, below the one being read, and why."""
+    """An invalid value: its field, relative to the field being read, and the reason."""
 
     def __init__(self, field: str, why: str) -> None:
         super().__init__(field, why)

@@ -1,4 +1,4 @@
-"""What compiled CUDA kernels cost, from their machine code: no GPU, and nothing is run."""
+"""Costs of compiled CUDA kernels from their machine code, without a GPU and without running them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tilewright.launch import evaluate
 
 @dataclass(frozen=True)
 class KernelCost:
-    """One kernel as compiled. ``spills``: bytes a thread; ``bound`` is ``None`` beside a kernel that does the work."""
+    """One compiled kernel. ``spills``: bytes per thread. ``bound``: ``None`` for all but the subject's main kernel."""
 
     name: str
     template: str
@@ -65,14 +65,14 @@ def costs(subject: Subject) -> tuple[KernelCost, ...]:
 
 
 def costs_together(subjects: Sequence[Subject]) -> list[tuple[KernelCost, ...]]:
-    """The same of each of several subjects of one target, as one unit: to start, the disassembler takes a quarter of a
-    second."""
+    """:func:`costs` of several subjects of one target, compiled as one unit: the disassembler takes a quarter of a
+    second to start."""
     return compiled_costs(subjects, *compiled(subjects))
 
 
 def compiled(subjects: Sequence[Subject]) -> tuple[bytes, str]:
-    """Several subjects of one target as one cubin, and the assembler's log. Raises ``NoNvrtc``, ``CompileError``, and
-    ``UsageError`` for a target that is not CUDA's."""
+    """Compile several subjects of one target into one cubin; returns it with the assembler's log. Raises ``NoNvrtc``,
+    ``CompileError``, and ``UsageError`` for a target that is not CUDA's."""
     target = subjects[0].target
     if target.kind != "cuda":
         raise UsageError(f"machine code is read of CUDA kernels, not of {target.name}", "Name cuda:sm_90a")
@@ -81,7 +81,7 @@ def compiled(subjects: Sequence[Subject]) -> tuple[bytes, str]:
 
 
 def bound_of(candidate: Candidate, data: bytes) -> Bound | None:
-    """The bound of a candidate whose compiled code is ``data``; ``None`` for other targets than CUDA's, and where that
+    """The bound of a candidate with compiled code ``data``; ``None`` for targets other than CUDA's, and for code that
     cannot be read: without a disassembler, or compiled for the emulator."""
     subject = subject_of(candidate)
     if subject.target.kind != "cuda":
@@ -94,8 +94,8 @@ def bound_of(candidate: Candidate, data: bytes) -> Bound | None:
 
 
 def compiled_costs(subjects: Sequence[Subject], data: bytes, log: str = "") -> list[tuple[KernelCost, ...]]:
-    """The same of subjects that are compiled, ``data`` their cubin and ``log`` the assembler's, which alone tells of
-    spills. Raises ``NoDisassembler``, and ``TilewrightError`` where it fails."""
+    """:func:`costs` of compiled subjects: ``data`` is their cubin and ``log`` the assembler's, the only source of
+    spills. Raises ``NoDisassembler``, and ``TilewrightError`` if the disassembler fails."""
     codes = disassemble(data)
     resources = {name: dict(pairs) for name, pairs in resources_of(data, ptxas.parse_log(log)).items()}
     return [_of_subject(s, codes, resources) for s in subjects]
@@ -120,14 +120,14 @@ def _of_subject(
 
 
 def _launched(subject: Subject, symbol: str) -> tuple[int, int, int]:
-    """Blocks, threads a block, and bytes of dynamic shared memory of a kernel's launch."""
+    """Number of blocks, threads per block, and bytes of dynamic shared memory of a kernel's launch."""
     launch = next(x for x in subject.program.every_launch if x.symbol == symbol)
     values = subject.arguments
     return prod(evaluate(g, values) for g in launch.grid), prod(launch.block), evaluate(launch.shared, values)
 
 
 def _arithmetic(code: Code, subject: Subject) -> tuple[int, int]:
-    """Multiply-adds of a kernel's main loop in all blocks, matrix units first."""
+    """Multiply-adds of a kernel's main loop over all blocks: those of matrix units, then all."""
     blocks, threads, _ = _launched(subject, code.name)
     loop = code.main_loop
     matrix = sum(x.multiply_adds for x in loop if x.kind == "tensor")
@@ -135,8 +135,8 @@ def _arithmetic(code: Code, subject: Subject) -> tuple[int, int]:
 
 
 def _work(subject: Subject, symbol: str, resources: Mapping[str, Any], several: bool) -> Work:
-    """``several``: more than one of the subject's kernels multiplies, and which product is whose is not known: each has
-    as much work as the smallest one."""
+    """Work of one kernel. ``several``: more than one of the subject's kernels multiplies, and their products cannot be
+    told apart: each then counts as the smallest product."""
     needed = arithmetic(Program.loads(subject.workload.program))
     flops = 2 * min(needed.products, default=0.0) if several else needed.flops
     blocks, threads, shared = _launched(subject, symbol)
@@ -146,9 +146,9 @@ def _work(subject: Subject, symbol: str, resources: Mapping[str, Any], several: 
     if subject.schedule is not None:
         task = Task(subject.workload, subject.target)
         static = get_template(subject.schedule.template).static(task, subject.schedule)
-        known = {name: value for name, value in static.items() if not math.isnan(value)}  # nan: not known
+        known = {name: value for name, value in static.items() if not math.isnan(value)}  # NaN: unknown
         threads -= int(known.get("copy_threads", 0))
-        # Persistent blocks walk over as many tiles as there would be blocks.
+        # Persistent blocks loop over tiles: count a block for each tile.
         tiles = known.get("waves", 0) * known.get("blocks_per_sm", 0) * int(subject.target.limit["sms"])
         blocks = max(blocks, round(tiles))
         asked = known.get("global_bytes", 0.0) * needed.share

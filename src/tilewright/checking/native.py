@@ -1,6 +1,6 @@
-"""A user's own CPU kernel as a program of its own: under sanitizers, on tensors that nothing else lies next to.
+"""Runs a user's own CPU kernel as a separate program: under sanitizers, with each tensor in memory of its own.
 
-The counterpart of :mod:`tilewright.backends.emulator` for the kernels of a processor, with the same reports.
+The counterpart of :mod:`tilewright.backends.emulator` for kernels of a processor, with the same report type.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tilewright.core import Target, digest
 Array = NDArray[Any]
 
 THREADS = 4
-"""Threads of ``tw::parallel_for``, whatever the machine has: races show on one core too."""
+"""Number of threads of ``tw::parallel_for`` on every machine: races show on one core too."""
 
 
 def build(
@@ -41,7 +41,7 @@ def build(
 
 
 def run(kernel: EmulatedKernel, inputs: Sequence[Array], *outputs: Array, timeout: float = 60.0) -> Report:
-    """Run a kernel once on copies of ``inputs``, and fill ``outputs``; what it does wrong is in the report."""
+    """Run a kernel once on copies of ``inputs``, and fill ``outputs``; the report lists its errors."""
     if kernel.unchecked:
         return Report(False, unchecked=kernel.unchecked)
     lines = [f"threads {THREADS}", *(f"input {x.nbytes} 0" for x in inputs)]

@@ -1,4 +1,4 @@
-"""Places in memory, as the emulator tells them, by the names and elements of a workload's tensors."""
+"""Translates the emulator's byte offsets into names and elements of a workload's tensors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PLACE = re.compile(
 
 
 def named(message: str, workload: Workload) -> str:
-    """The message with elements of tensors in the place of bytes: ``x[3][4]``, ``element 12 of x, which has 12``."""
+    """The message with tensor elements instead of bytes: ``x[3][4]``, ``element 12 of x, which has 12``."""
 
     def element(m: re.Match[str]) -> str:
         far, side, inside, input_, output, size = m.groups()

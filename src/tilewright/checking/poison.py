@@ -1,7 +1,7 @@
-"""Local variables of a kernel start as garbage, so that one that is read before it is set shows.
+"""Fills local variables of a kernel with garbage, so that reads before the first write become visible.
 
-On a GPU a variable without a value holds whatever its register held; in a program for the CPU it is often
-zero by chance. Each declaration without an initialiser gets a statement, on its own line, that fills it
+On a GPU an uninitialised variable has its register's last value; in a program for the CPU it is often
+zero by chance. Each declaration without an initialiser gets a statement, on its own line, that fills the variable
 with 0xFF bytes: NaN as a real, -1 as a whole number.
 """
 
@@ -22,11 +22,11 @@ _NO_TYPES = {
     "static", "extern", "else", "do", "case", "default", "template", "friend", "public", "private", "delete", "new",
 }  # fmt: skip
 _TEMPLATE = re.compile(r"\btemplate\b[^(){};]*\b(\w+)\s*\{")
-"""A type that the text itself declares as a template; the library's have constructors, and start as those say."""
+"""A type that the text declares as a template; library types have constructors, which initialise them."""
 
 
 def poisoned(source: str) -> str:
-    """The text with such statements; unchanged where its structure cannot be read."""
+    """The source with these statements; unchanged if its structure cannot be parsed."""
     tokens = Tokens(source)
     if any(word in "()[]{}" and n not in tokens.pairs for n, word in enumerate(tokens.words)):
         return source
@@ -38,7 +38,7 @@ def poisoned(source: str) -> str:
 
 
 def _declarations(tokens: Tokens) -> Iterator[tuple[int, list[str]]]:
-    """The semicolon and the names of each declaration without initialisers in a function's body."""
+    """Semicolon and names of each declaration without initialisers in a function's body."""
     words = tokens.words
     templates = {"pack", *_TEMPLATE.findall(tokens.plain)}
     bodies: list[bool] = []
@@ -61,7 +61,7 @@ def _is_body(words: Sequence[str], n: int, inside: bool) -> bool:
 
 
 def _declared(tokens: Tokens, n: int, templates: set[str]) -> tuple[int, list[str]] | None:
-    """``TYPE NAME[2][3], NAME;`` from its first token, in a function's body: the semicolon and the names."""
+    """Parse ``TYPE NAME[2][3], NAME;`` from its first token, in a function's body: the semicolon and the names."""
     words, at = tokens.words, n
     while words[at].isidentifier() or words[at] == "::":
         if words[at] in _NO_TYPES:
@@ -82,7 +82,7 @@ def _declared(tokens: Tokens, n: int, templates: set[str]) -> tuple[int, list[st
 
 
 def _past_arguments(words: Sequence[str], n: int) -> int:
-    """The token behind a template's arguments, where they begin here; this one where none do."""
+    """Index of the token after a template's arguments that begin at ``n``; ``n`` if no arguments begin there."""
     depth, at = 0, n
     while words[at] not in (";", "{", "}"):
         depth += {"<": 1, ">": -1}.get(words[at], 0)

@@ -1,4 +1,4 @@
-"""Which schedules to check: the default, random ones, or one that is given by its knobs."""
+"""Selects schedules to check: the default, random ones, or one given by its knobs."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tilewright.core import IllegalSchedule, Schedule, Task, UsageError, Value
 from tilewright.kernels.templates import generating, get_template, templates_for
 from tilewright.search_space import SearchSpace, UnionSpace
 
-_TRIES = 30  # samples for each distinct schedule wanted
+_TRIES = 30  # samples per requested distinct schedule
 
 
 def spaces_of(task: Task, template: str | None = None) -> tuple[SearchSpace, ...]:
-    """The spaces of a task's templates, or of one of them. Raises ``UsageError`` where it cannot compute the task."""
+    """Spaces of a task's templates, or of ``template`` alone. Raises ``UsageError`` if it cannot compute the task."""
     if template is None:
         return tuple(t.space(task) for t in templates_for(task))
     chosen = get_template(template)
@@ -34,7 +34,7 @@ def spaces_of(task: Task, template: str | None = None) -> tuple[SearchSpace, ...
 
 
 def random_schedules(task: Task, count: int, seed: int = 0, template: str | None = None) -> list[Schedule]:
-    """Up to ``count`` distinct legal schedules, fewer only where there are no more to be found."""
+    """Up to ``count`` distinct legal schedules; fewer only if no more are found."""
     spaces = spaces_of(task, template)
     space = spaces[0] if len(spaces) == 1 else UnionSpace(spaces)
     rng = random.Random(seed)
@@ -51,7 +51,7 @@ def parse_schedules(task: Task, text: str, template: str | None = None, seed: in
     """The schedules that ``text`` names.
 
     ``default``; ``random:N``; ``knob=value,knob=value`` (the other knobs as in the default); JSON, either
-    knobs and values or a whole schedule; ``@FILE`` with such JSON. Raises ``UsageError``.
+    knobs and values or a whole schedule; ``@FILE`` with either form of JSON. Raises ``UsageError``.
     """
     if text == "default":
         return [_default(task, template)]
@@ -72,7 +72,7 @@ def parse_schedules(task: Task, text: str, template: str | None = None, seed: in
 
 
 def _default(task: Task, template: str | None) -> Schedule:
-    spaces_of(task, template)  # says what is wrong with the template's name
+    spaces_of(task, template)  # raises for an unsuitable template name
     return get_template(template).default(task) if template else templates_for(task)[0].default(task)
 
 
@@ -89,7 +89,7 @@ def _from_json(task: Task, text: str, where: str, template: str | None) -> Sched
 
 
 def whole_schedule(task: Task, data: Mapping[str, Any], where: str, template: str | None = None) -> Schedule:
-    """A schedule from its JSON, if it is legal. Raises ``UsageError`` naming the field."""
+    """A schedule from its JSON, checked to be legal. Raises ``UsageError`` that names the field."""
     try:
         schedule = Schedule.from_json(dict(data))
     except (KeyError, TypeError, ValueError) as e:
@@ -120,7 +120,7 @@ def _from_pairs(task: Task, text: str, template: str | None) -> Schedule:
 
 
 def _adjusted(task: Task, given: Mapping[str, Any], template: str | None) -> Schedule:
-    """The default schedule with some knobs changed; of the first template that has these knobs."""
+    """The default schedule of the first template that has the ``given`` knobs, with those knobs changed."""
     spaces = spaces_of(task, template)
     space = next((s for s in spaces if set(given) <= {k.name for k in s.knobs}), spaces[0])
     base: dict[str, Value] = dict(get_template(space.template).default(task).values)

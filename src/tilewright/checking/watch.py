@@ -1,4 +1,4 @@
-"""A user's own kernel under the sanitizers, before it may win: results alone do not show that a kernel is legal."""
+"""Runs a user's own kernel under sanitizers before it may win: correct results alone do not prove a kernel legal."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from tilewright.core import Candidate, Failure, FailureKind, IllegalSchedule, Ta
 from tilewright.kernels.templates import get_template
 from tilewright.kernels.templates.user_kernel import UserTemplate
 
-_SECONDS = 10.0  # of one run, from which on smaller sizes are checked
-_WHOLE = 1024  # threads of a grid up to which one order shows every race between blocks
+_SECONDS = 10.0  # estimated duration of a run above which smaller sizes are checked
+_WHOLE = 1024  # largest number of threads of a grid for which one order shows every race between blocks
 _KINDS = {
     "compile": FailureKind.COMPILE, "launch": FailureKind.LAUNCH, "timeout": FailureKind.TIMEOUT,
     "overflow": FailureKind.OVERFLOW, "lost_accuracy": FailureKind.LOST_ACCURACY,
     **dict.fromkeys(("wrong_result", "race", "uninitialized"), FailureKind.WRONG_RESULT),
 }  # fmt: skip
-"""Kinds of failure by kinds of finding; others end a kernel on a GPU."""
+"""Kinds of failure by kinds of finding; all other findings would crash a kernel on a GPU."""
 
 
 class Watch:
-    """Looks at kernels of one workload after the other. Not safe to use from several threads at once.
+    """Checks kernels of one workload after another. Not safe to use from several threads at once.
 
-    ``references``: the folder of reference results that took long. ``strict``: a kernel fails where no sanitizer runs.
+    ``references``: the folder of stored reference results. ``strict``: a kernel fails if no sanitizer runs.
     """
 
     def __init__(self, references: Path | None, strict: bool = True) -> None:
@@ -34,7 +34,7 @@ class Watch:
         self._known: dict[str, Failure | None] = {}
 
     def problem(self, candidate: Candidate) -> Failure | None:
-        """What speaks against a user's kernel; ``None`` where nothing does, and for kernels of other templates."""
+        """The failure of a user's kernel; ``None`` without a finding, and for kernels of other templates."""
         try:
             template = get_template(candidate.schedule.template)
         except TilewrightError:
@@ -77,14 +77,14 @@ def _failure(checked: Checked, strict: bool) -> Failure | None:
 
 
 def told(finding: Finding) -> str:
-    """A finding in one line: kind, place, what happened, and the line's text."""
+    """A finding in one line: kind, place, message, and the line's text."""
     place = f" at {finding.place}" if finding.place else ""
     text = f": `{finding.text}`" if finding.text else ""
     return f"{finding.kind}{place}: {finding.message}{text}"
 
 
 def _small(candidate: Candidate, template: UserTemplate) -> Candidate:
-    """The candidate, or, where its runs would take long, one of the same knobs at smaller sizes, if there is one."""
+    """The candidate; if its runs would take long, the same knobs at smaller sizes, if they are legal there."""
     task = candidate.task
     seconds = cost.estimate(task.workload, [("thread",)], 1, 1)
     if seconds <= _SECONDS and cost.tensor_bytes(task.workload) <= cost.MEMORY:

@@ -1,1 +1,1 @@
-"""Whether a result is right: inputs, float64 references, and how far an honest kernel may lie from them."""
+"""Verifies results: inputs, float64 references, and tolerances for rounding."""

@@ -1,7 +1,7 @@
-"""Guarded arrays: memory in which a kernel's stray reads and writes show.
+"""Guarded arrays: memory that reveals reads and writes out of bounds.
 
-An array lies in its own mapping between two inaccessible zones. Where it does not touch a guard
-zone, the bytes around it hold a canary.
+An array lies in its own mapping between two inaccessible zones. Bytes between the array and a guard
+zone hold a canary.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import numpy.typing as npt
 
 PAGE = mmap.PAGESIZE
 LINE = 64  # bytes of a cache line
-GUARD = 64 << 20  # bytes of inaccessible address space on either side, at least: they cost no memory
-LENGTHS = 8  # of the array are a guard, too: vectors along few rows may step so far
-LEAST_GUARD = 1 << 20  # the same where the system gives no more
+GUARD = 64 << 20  # least bytes of inaccessible address space on either side: it occupies no memory
+LENGTHS = 8  # a guard has at least this many array lengths: strides of vectors along few rows may go that far
+LEAST_GUARD = 1 << 20  # guard size if the system refuses more
 CANARY = 0xA5
-POISON = 0xFF  # as a real of any width: a quiet NaN
+POISON = 0xFF  # read as a real of any width: a quiet NaN
 PLACES = ("end", "start", "odd", "heap")
 
 _PROT_NONE = 0
@@ -37,17 +37,17 @@ def _libc() -> ctypes.CDLL:
 
 _LIBC = _libc()
 
-HUGE_FROM = 4 << 20  # bytes from which NumPy asks for huge pages
+HUGE_FROM = 4 << 20  # array bytes from which NumPy requests huge pages
 
 
 class GuardedArray:
     """A dense array of ``shape`` and ``dtype`` between guard zones of ``LENGTHS`` times its length, ``GUARD`` at least.
 
     ``place``: ``end`` puts its last byte right before the upper guard, ``start`` its first byte
-    right after the lower one, ``odd`` one element past that (aligned to the element only), ``heap`` where
-    NumPy's allocator tends to put arrays, for timing: 16 bytes past a multiple of 64, in huge pages from
-    4 MiB on, and staggered by ``stagger`` (arrays at equal page offsets would fight for the same cache
-    sets). ``align`` (bytes) is honoured in every place. ``name`` is what messages call it. Raises ``MemoryError``.
+    right after the lower one, ``odd`` one element past ``start`` (aligned to the element only), ``heap`` where
+    NumPy's allocator usually puts arrays, for timing: 16 bytes past a multiple of 64, in huge pages from
+    4 MiB on, and staggered by ``stagger`` (arrays at equal page offsets would compete for the same cache
+    sets). Every place honours ``align`` (bytes). ``name``: for messages. Raises ``MemoryError``.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class GuardedArray:
         else:
             raise MemoryError(f"no memory for an array of {size} bytes")
         if place == "heap" and size >= HUGE_FROM and hasattr(mmap, "MADV_HUGEPAGE"):
-            _LIBC.madvise(ctypes.addressof(memory), body, mmap.MADV_HUGEPAGE)  # a kernel may have none
+            _LIBC.madvise(ctypes.addressof(memory), body, mmap.MADV_HUGEPAGE)  # fails on kernels without huge pages
         self._bytes = np.frombuffer(memoryview(memory), np.uint8)
         self._before, self._after = self._bytes[:lead], self._bytes[lead + size :]
         self._before[:] = CANARY
@@ -87,11 +87,11 @@ class GuardedArray:
         _alive.add(self)
 
     def trespassed(self) -> bool:
-        """Whether bytes just outside the array have changed."""
+        """Whether bytes next to the array have changed."""
         return bool((self._before != CANARY).any() or (self._after != CANARY).any())
 
     def restore(self) -> None:
-        """Write the canaries anew."""
+        """Write the canaries again."""
         self._before.fill(CANARY)
         self._after.fill(CANARY)
 
@@ -105,11 +105,11 @@ def alive() -> Iterable[GuardedArray]:
 
 
 def _guarded(body: int, guard: int) -> ctypes.Array[ctypes.c_char] | None:
-    """``body`` bytes between inaccessible zones of ``guard`` bytes, unmapped when nothing refers to them any more.
+    """``body`` bytes between inaccessible zones of ``guard`` bytes; unmapped with the last reference.
 
-    ``None`` where the system does not give them.
+    ``None`` if the system refuses the mapping.
     """
-    # Inaccessible from the start: such a mapping counts as no memory, whatever the system allows.
+    # Inaccessible from the start: such a mapping never counts as memory, under any overcommit policy.
     base = _LIBC.mmap(None, body + 2 * guard, _PROT_NONE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
     failed = base == ctypes.c_void_p(-1).value
     if failed or _LIBC.mprotect(base + guard, body, mmap.PROT_READ | mmap.PROT_WRITE) != 0:

@@ -1,9 +1,9 @@
-"""Which stages compute exactly on small whole numbers.
+"""Determines which stages compute exactly on small whole numbers.
 
-Every value is tracked as a bound on its size and a power of two that divides it; while bound over
+Every value is tracked as a bound on its size and a power of two that divides it. While bound over
 step fits the mantissa, additions, multiplications, comparisons, selects, minima and maxima round
-nothing, in any order, so a kernel's result must equal the reference bit for bit. A result that is
-rounded once, by a last cast to a narrower type, is known to the bit as well.
+nothing, in any order. So a kernel's result must equal the reference bit for bit. A result that only a last
+cast to a narrower type rounds is known to the bit as well.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from tilewright.kernels.expression.program import Program, Stage, Tensor
 TF32_BITS = 11
 SMALLEST_STEP = 2.0**-10
 REACHES = (8, 4, 3, 2, 1)
-ROOM = 4.0  # a narrow real result should hold sums of this many times their typical size
+ROOM = 4.0  # a narrow real result should represent sums of this many times their typical size
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Multiples of ``step`` (a power of two) of size at most ``bound``, typically of ``size``."""
+    """Multiples of ``step`` (a power of two) with absolute value at most ``bound`` and typical value ``size``."""
 
     bound: float
     step: float = 1.0
@@ -32,10 +32,10 @@ class Grid:
 
 
 def whole_values(tensor: Tensor, reach: int) -> tuple[int, int, float] | None:
-    """The smallest and largest multiple of a step that a tensor holds in the whole set, and the step.
+    """Least and greatest multiple of a step that a tensor holds in the ``whole`` input set, and the step.
 
-    From ``-reach`` to ``reach`` in steps of 1, or as near to that as its range of values allows: ``None`` where
-    there are not three multiples of a step in it (of whole numbers, one).
+    The values go from ``-reach`` to ``reach`` in steps of 1, or as near as the tensor's range of values allows.
+    ``None`` if that range holds fewer than three multiples of a step (for whole numbers, none).
     """
     low, high = (-math.inf if tensor.low is None else tensor.low), (math.inf if tensor.high is None else tensor.high)
     first, last = max(low, min(-reach, high - 2 * reach)), min(high, max(reach, low + 2 * reach))
@@ -50,7 +50,7 @@ def whole_values(tensor: Tensor, reach: int) -> tuple[int, int, float] | None:
 
 
 def _given(tensor: Tensor, reach: int) -> Grid | None:
-    """What is known of an input in the whole set."""
+    """Bounds of an input in the ``whole`` input set."""
     if tensor.dtype == "bool":
         return Grid(1.0)
     found = whole_values(tensor, reach)
@@ -63,9 +63,9 @@ def _given(tensor: Tensor, reach: int) -> Grid | None:
 
 
 def whole_reach(program: Program) -> tuple[int, frozenset[str]]:
-    """The largest reach at which the most stages are exact, and those stages.
+    """The largest reach at which the most stages are exact, and the names of those stages.
 
-    For a 16-bit or 8-bit real output, one at which sums are small enough to be told apart in it, if there is one.
+    For a 16-bit or 8-bit real output it prefers a reach whose sums are small enough to be distinguishable in it.
     """
     best: tuple[int, frozenset[str]] = (1, frozenset())
     limit = 2.0 ** (DTYPES[program.output.dtype].digits or 53)
@@ -80,7 +80,7 @@ def whole_reach(program: Program) -> tuple[int, frozenset[str]]:
 
 
 def exact_at(program: Program, reach: int) -> frozenset[str]:
-    """The stages that are exact at a reach."""
+    """Names of the stages that are exact at a reach."""
     return frozenset(_grids_of_stages(program, reach))
 
 
@@ -90,9 +90,9 @@ def _grids_of_stages(program: Program, reach: int) -> dict[str, Grid]:
 
 
 def full_range(program: Program) -> frozenset[str]:
-    """Whole inputs of 8 bits, or of a range of values, that may hold all: no whole arithmetic overflows then.
+    """Whole-number inputs of 8 bits, or with a range of values, that may take all values without overflow.
 
-    All of them, or none.
+    Returns all of those inputs, or none.
     """
     names = frozenset(t.name for t in program.inputs if t.dtype in BYTES or _bounded(t))
     known = {
@@ -114,7 +114,7 @@ def full_range(program: Program) -> frozenset[str]:
 
 
 def _largest(dtype: str) -> float:
-    """Largest magnitude of whole numbers of 8 bits, and of what is drawn for other inputs."""
+    """Largest magnitude of whole numbers of 8 bits; for other inputs, of the generated values."""
     return float(max(map(abs, DTYPES[dtype].limits))) if dtype in BYTES else 8.0
 
 
@@ -156,7 +156,7 @@ def _stage(stage: Stage, known: Mapping[str, Grid], last: bool) -> Grid | None:
 
 
 def _unrounded(e: Expr) -> Expr:
-    """What a final cast to a real type rounds; any other expression as it is."""
+    """The argument of a final cast to a real type; any other expression unchanged."""
     return e.args[0] if e.op == "cast" and e.dtype in FLOATS else e
 
 
@@ -215,4 +215,4 @@ def _combine(e: Expr, args: list[Grid]) -> Grid | None:
         return Grid(bound, step, size) if bound / step <= 2.0**TF32_BITS else None
     if op == "cast":
         return Grid(bound, step if e.dtype in FLOATS else 1.0, size)
-    return None  # div, mod of reals, and the transcendental functions round
+    return None  # division, the remainder of reals, and transcendental functions round

@@ -1,9 +1,9 @@
 """The input sets on which kernels are checked and timed.
 
-Three sets, each in buffers placed differently (docs/measurement.md): one of random normal values; one of few large
-values among small ones along long reductions, on which one of many terms shows, and of normal values where there are
-none; and one of small whole numbers whose sums and products are exact, so that a single dropped term shows. Values
-depend on the recipe and on the tensor's position alone.
+Three sets, each with its own placement of buffers (docs/measurement.md). The first has random normal values. The
+second has few large values among small ones along long reductions, so that a single wrong term shows, and normal values
+for other inputs. The third has small whole numbers whose sums and products are exact, so that a single dropped term
+shows. Values depend on the recipe and on the tensor's position alone.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ EVERYTHING = (-(2**63), 2**63 - 1)
 
 @dataclass(frozen=True)
 class Recipe:
-    """How one input set is drawn and where its buffers lie.
+    """How the values of one input set are generated, and where its buffers lie.
 
     ``kind``: ``normal``, ``peaked`` (few large values in ``long`` inputs), ``positive`` (uniform in
-    [0.5, 1.5), where normal values leave the domain of a log or a root) or ``whole`` (whole numbers from ``-reach`` to
-    ``reach``). An input with a range of values (``low``, ``high``) is drawn from it, whatever the kind. ``long``: the
-    inputs that long reductions read; those of products are near 1, whatever the kind.
+    [0.5, 1.5), for programs whose log or root normal values would leave the domain of) or ``whole`` (whole numbers from
+    ``-reach`` to ``reach``). An input with a range of values (``low``, ``high``) takes values from it, for any kind.
+    ``long``: the inputs of long reductions; inputs of long products are near 1, for any kind.
     """
 
     kind: str
@@ -51,7 +51,7 @@ RECIPES = (Recipe("normal", 0, "end"), Recipe("peaked", 1, "start"), Recipe("who
 
 
 def make_input(tensor: Tensor, index: int, recipe: Recipe, bounds: Mapping[str, int], full: bool = False) -> Array:
-    """Values of the program's input number ``index``; ``full``: whole numbers over their whole range."""
+    """Values of the program's input number ``index``; ``full``: whole numbers over the whole range of the dtype."""
     rng = np.random.default_rng([recipe.seed, index])
     real = tensor.dtype in FLOATS
     ranged = tensor.low is not None or tensor.high is not None
@@ -72,11 +72,11 @@ def make_input(tensor: Tensor, index: int, recipe: Recipe, bounds: Mapping[str, 
 
 
 def make_inputs(program: Program, recipe: Recipe, bounds: Mapping[str, int]) -> tuple[Array, ...]:
-    """Every input of a program; ``bounds`` gives the exclusive limit of inputs used as indices."""
+    """Every input of a program; ``bounds``: exclusive upper bounds of inputs used as indices."""
     full = full_range(program)
     return tuple(make_input(t, n, recipe, bounds, t.name in full) for n, t in enumerate(program.inputs))
 
 
 def rounded(values: Array, dtype: str) -> Array:
-    """Values in a real ``dtype``, rounded to nearest even; those that NumPy lacks as float32."""
+    """Values rounded to nearest even in a real ``dtype``; as float32 if NumPy lacks the dtype."""
     return decode(encode(values, dtype), dtype)

@@ -1,7 +1,7 @@
-"""Values for inputs that are reduced along a long axis, on which one term of many shows.
+"""Values for inputs that are reduced along a long axis, on which a single wrong term shows.
 
-Rounding grows with the number of terms, and what one of them weighs shrinks with it. Where few terms are large, each of
-them weighs more than all rounding. Long products of values near 1 stay in range.
+Rounding grows with the number of terms, and the share of one term shrinks with it. If few terms are large, each of
+them outweighs all rounding. Long products of values near 1 stay in range.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from tilewright.kernels.expression.program import Program, Stage
 
 Array = npt.NDArray[np.float32]
 
-SHORT = 256  # terms up to which values are drawn as others are
+SHORT = 256  # largest number of terms of a reduction without special values
 SHORT_PRODUCT = 16
-VISIBLE = 64.0  # how many times the rounding of a sum of few large terms each of them weighs
-SMALL = 0.5  # standard deviation of the values that are not large
+VISIBLE = 64.0  # ratio of a large term to the rounding of the sum
+SMALL = 0.5  # standard deviation of the small values
 SPREAD = 2.0  # standard deviation of a product's logarithm
 
 
 @dataclass(frozen=True)
 class Long:
-    """An input reduced along ``axis``, by sums of which ``few`` terms should be large; ``few`` is 0 for a product."""
+    """An input reduced along ``axis``, by sums in which ``few`` terms should be large; ``few`` is 0 for a product."""
 
     tensor: str
     axis: int
@@ -37,9 +37,9 @@ class Long:
 
 
 def long_reductions(programs: Sequence[Program], exact: frozenset[str]) -> tuple[Long, ...]:
-    """The inputs of long reductions, at most one a reduction; ``programs``: those of each result, on the same inputs.
+    """Inputs of long reductions, at most one per reduction. ``programs``: one per result, on the same inputs.
 
-    None where a term shows beside the rounding of all others as it is: stages ``exact`` on whole numbers, short sums.
+    Reductions whose terms already outweigh the rounding are left out: stages ``exact`` on whole numbers, short sums.
     """
     found: dict[str, Long] = {}
     for program in programs:
@@ -64,7 +64,7 @@ def long_reductions(programs: Sequence[Program], exact: frozenset[str]) -> tuple
 
 
 def _read_along(program: Program, stage: Stage, axis: str, free: set[str]) -> tuple[str, int] | None:
-    """The first input that a stage reads along one of its axes, itself or through others, and the input's axis."""
+    """The first input that a stage reads along ``axis``, directly or through other stages, and the input's axis."""
     for load in stage.loads():
         name = str(load.value)
         for dim, index in enumerate(load.args):
@@ -80,14 +80,14 @@ def _read_along(program: Program, stage: Stage, axis: str, free: set[str]) -> tu
 
 
 def peaked(long: Long, shape: Sequence[int], rng: np.random.Generator) -> Array:
-    """Small normal values, but large ones at few places of the axis: its ends, edges of blocks and random ones.
+    """Small normal values, with large values at few positions of the axis: its ends, block edges and random ones.
 
-    Each index of the axes before it has places of its own, which other inputs of these sizes share. The small ones are
-    not 0: sums of many equal terms would round them all alike, by more than random values do.
+    Each index of the axes before it has its own positions, which other inputs of these sizes share. The small values
+    are not 0: sums of many equal terms would all round alike, by more than random values do.
     """
     outer, n, inner = math.prod(shape[: long.axis]), shape[long.axis], math.prod(shape[long.axis + 1 :])
     count = max(2, min(n, long.few * n // long.terms))
-    least = 2.0 + math.log(long.terms / long.few)  # exp of it outweighs exp of all small ones together
+    least = 2.0 + math.log(long.terms / long.few)  # its exp outweighs the exp of all small values together
     values = rng.standard_normal((outer, n, inner)) * SMALL
     edges = [e for k in range(3, n.bit_length()) for e in (2**k - 1, 2**k) if e < n - 1]
     places = np.random.default_rng(long.terms)

@@ -1,7 +1,7 @@
-"""Errors through a monoid of several parts, and how far they may move a position that it finds.
+"""Errors through a monoid of several parts, and their effect on a position that the monoid finds.
 
-Partial results carry an error each. ``combine`` hands the errors of its two operands on by as much as its value
-moves when one of them moves, adds its own roundings, and takes them all as independent of each other.
+Each partial result carries an error. ``combine`` propagates the errors of its two operands by the change of its value
+when one operand changes, adds its own roundings, and treats all errors as independent.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from tilewright.kernels.expression.program import Monoid, Stage, left, right
 from tilewright.verifying.terms import F64, constant, f64
 
 STEP = {F64: 2.0**24}
-"""By how many errors a partial result is moved, by dtype: what one error of a float64 moves is lost in rounding."""
+"""Number of errors by which a partial result is moved, by dtype: one error of a float64 would be lost in rounding."""
 
 
 def finite(e: Expr) -> Expr:
-    """An error, none where it is no finite number: infinities that masks put in are exact."""
+    """An error, or 0 if it is not finite: infinities from masks are exact."""
     return f64("select", Expr("lt", "bool", (e, constant(math.inf))), e, constant(0.0))
 
 
 def with_errors(m: Monoid, dtypes: Sequence[str], own: Sequence[Expr], last: Expr, slack: float) -> Monoid:
     """The monoid with an error for each part, whose value is the error of ``finish``.
 
-    ``m`` computes in float64 what kernels compute in ``dtypes``, one a part. ``own`` and ``last``: the roundings of one
-    ``combine``, for each part, and of ``finish``. The errors follow the parts of ``m``, in their order; that of a whole
-    part or a condition is infinite where real parts that are off by ``slack`` times their errors would change it.
+    ``m`` computes in float64; kernels compute part n in ``dtypes[n]``. ``own`` and ``last``: the roundings of one
+    ``combine``, for each part, and of ``finish``. The errors follow the parts of ``m``, in their order. The error of a
+    whole-number part or a condition is infinite if real parts, moved by ``slack`` times their errors, would change it.
     """
     count = len(dtypes)
     moves = [
@@ -57,7 +57,7 @@ def with_errors(m: Monoid, dtypes: Sequence[str], own: Sequence[Expr], last: Exp
 
 @dataclass(frozen=True)
 class _Move:
-    """A real part that is off by its error, seen in ``step`` times that, and at most ``slack`` times."""
+    """A real part that is moved by ``step`` times its error for a share, and by ``slack`` times it for a change."""
 
     part: Expr
     error: Expr
@@ -65,13 +65,13 @@ class _Move:
     slack: float
 
     def share(self, value: Expr) -> Expr:
-        """How far a real value moves with the part."""
+        """Change of a real value per error of the part."""
         further = f64("add", self.part, f64("mul", constant(self.step), self.error))
         apart = f64("abs", f64("sub", _with(value, self.part, further), value))
         return f64("mul", constant(1 / self.step), finite(apart))
 
     def changes(self, value: Expr) -> Expr:
-        """Whether a whole value or a condition changes with the part."""
+        """Whether a whole number or a condition changes with the part."""
         reach = f64("mul", constant(self.slack), self.error)
         ends = (_with(value, self.part, f64(op, self.part, reach)) for op in ("add", "sub"))
         above, below = (Expr("ne", "bool", (e, value)) for e in ends)
@@ -83,7 +83,7 @@ def _with(e: Expr, part: Expr, value: Expr) -> Expr:
 
 
 def chosen_part(m: Monoid) -> int | None:
-    """Which part of a reduction's terms is its value, casts apart; ``None`` where it is computed from parts."""
+    """Index of the part that is the reduction's value, ignoring casts; ``None`` if the value is computed from parts."""
     finish = m.finish
     while finish.op == "cast":
         finish = finish.args[0]
@@ -91,12 +91,12 @@ def chosen_part(m: Monoid) -> int | None:
 
 
 def at_term(s: Stage, part: int, position: Expr) -> Expr:
-    """Whether a term of ``s`` is the one whose part number ``part`` is ``position``."""
+    """Whether part number ``part`` of a term of ``s`` equals ``position``."""
     return Expr("eq", "bool", (s.body[part], position))
 
 
 def nudged(s: Stage, name: str, where: Expr, by: Sequence[Expr | None]) -> Stage:
-    """The reduction with terms moved ``where`` a condition holds, each part ``by`` an amount of its own."""
+    """The reduction with each part of its terms moved ``by`` an amount of its own, ``where`` a condition holds."""
 
     def moved(e: Expr, amount: Expr | None) -> Expr:
         if amount is None:

@@ -1,8 +1,8 @@
-"""Freivalds' check: a whole contraction's result against a random projection of it.
+"""Freivalds' check: compares a whole contraction's result with a random projection of it.
 
 For ``out[i, j] = sum_k a[i, k] b[k, j] (+ rest)`` and random whole weights ``w[j]``, the vector
 ``out w - rest w`` must equal ``a (b w)``, which costs far less than the product. On the whole-number
-inputs every term is exact in float64, so a single wrong element, by however little, shows with
+inputs every term is exact in float64, so a single wrong element, by any amount, shows with
 probability above 0.999.
 """
 
@@ -22,15 +22,15 @@ from tilewright.verifying.inputs import Array
 from tilewright.verifying.terms import F64, wide
 
 WEIGHT = 1000
-SLAB = 1 << 17  # elements of a result that are projected at once
+SLAB = 1 << 17  # number of result elements that are projected at once
 
 
 @dataclass(frozen=True)
 class Projection:
     """The result summed along ``axis`` with ``weights`` must equal ``expected`` exactly.
 
-    ``rest`` is what an epilogue adds to the contraction, subtracted first; ``None`` without one.
-    ``bits``: whole numbers up to this power of two are exact in the output; larger ones are rounded.
+    ``rest``: the epilogue's addend, which is subtracted first; ``None`` without one.
+    ``bits``: the output holds whole numbers up to ``2**bits`` exactly; larger ones are rounded.
     """
 
     axis: int
@@ -40,17 +40,17 @@ class Projection:
     bits: int = 53
 
     def wrong(self, out: Array) -> int:
-        """How many projected elements differ."""
+        """Number of projected elements that differ."""
         if out.ndim < 2:
             return self._wrong_in(out, self.expected, self.rest)
-        # In slabs that stay in a cache: temporaries of a large output would be paid for page by page.
+        # In slabs that fit a cache: temporaries of a large output would cost a page fault per page.
         along = 1 if self.axis == 0 else 0
         rows = max(1, SLAB * out.shape[along] // max(out.size, 1))
         wrong = 0
         for start in range(0, out.shape[along], rows):
             part = slice(start, start + rows)
             here = (slice(None),) * along + (part,)
-            kept = self.expected[part]  # without the projected axis, the one cut along comes first
+            kept = self.expected[part]  # without the projected axis, the divided axis comes first
             wrong += self._wrong_in(out[here], kept, None if self.rest is None else self.rest[here])
         return wrong
 
@@ -58,21 +58,21 @@ class Projection:
         wide = out.astype(np.float64)
         large = np.abs(wide) > 2.0**self.bits
         allowed: Array | float = 0.0
-        if large.any():  # half the distance to the next value that the output's dtype holds
+        if large.any():  # half the distance to the output dtype's next value
             off = np.where(large, np.exp2(np.floor(np.log2(np.where(large, np.abs(wide), 1.0))) - self.bits), 0.0)
             allowed = np.tensordot(off, np.abs(self.weights), (self.axis, 0))
         if rest is not None:
             wide -= rest
         apart = np.abs(np.tensordot(wide, self.weights, (self.axis, 0)) - expected)
-        # An infinity is allowed as much as it is apart.
+        # An infinite deviation has an infinite allowance, so it is tested separately.
         return int((~(apart <= allowed) | np.isinf(apart)).sum())
 
 
 def project(program: Program, values: Sequence[Array], seed: int) -> Projection | None:
-    """A projection of the program's result, or ``None`` where it is no plain contraction.
+    """A projection of the program's result, or ``None`` if it is not a plain contraction.
 
     Handles one sum of a product, optionally followed by the addition of a term without the sum.
-    The caller makes sure that every value is exact.
+    The caller guarantees that every value is exact.
     """
     parts = _parts(program)
     if parts is None:
@@ -100,7 +100,7 @@ def _pairs(program: Program, values: Sequence[Array]) -> list[tuple[Tensor, Arra
 
 
 def _parts(program: Program) -> tuple[Stage, Program | None] | None:
-    """The contraction, and the program of what is added to it."""
+    """The contraction, and the program of its addend."""
     first, *later = program.stages
     m = first.monoid
     if m is None or first.scan is not None or len(first.body) != 1:
@@ -131,7 +131,7 @@ def _parts(program: Program) -> tuple[Stage, Program | None] | None:
 
 
 def _projected(program: Program, stage: Stage, axis: int, held: Expr, others: Sequence[Expr]) -> Program:
-    """Two stages: the held factor summed over ``axis`` with the weights, then the rest of the sum."""
+    """Two stages: ``held`` summed over ``axis`` with the weights, then the rest of the sum."""
     inputs = _wide_inputs(program)
     weights = Tensor(f"x{len(inputs)}", (stage.extents[axis],), F64)
     ranges = stage.ranges
@@ -165,7 +165,7 @@ def _factors(e: Expr) -> list[Expr]:
 
 
 def _bare(e: Expr) -> Expr:
-    """A result without the conversions that it ends with: :attr:`Projection.bits` allows for their rounding."""
+    """A result without its final conversions: :attr:`Projection.bits` allows for their rounding."""
     return _bare(e.args[0]) if e.op == "cast" and e.dtype in FLOATS else e
 
 

@@ -1,4 +1,4 @@
-"""Errors of a function's result that errors of its arguments cause."""
+"""Propagates errors of a function's arguments to its result."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from tilewright.kernels.expression.expr import Expr
 from tilewright.verifying.terms import Terms, constant, expression, f64, scaled, term
 
 SLACK = 2.0
-"""Errors are doubled where they become a tolerance."""
+"""Factor from errors to tolerances."""
 
 
 def stepped(x: Expr, error: Terms, step: Callable[[Expr], Expr]) -> Terms:
-    """How far a step function may be off when its argument is: exactly, once doubled."""
+    """Error of a step function for an error of its argument: exact after the factor :data:`SLACK`."""
     if not error:
         return {}
     reach = f64("mul", constant(SLACK), expression(error))
@@ -37,7 +37,7 @@ def propagated(op: str, x: Expr, value: Expr, error: Terms) -> Terms:
         return scaled(error, 0.5, (value, value, value))
     if op == "log1p":
         return scaled(error, 1.0, (f64("div", constant(1.0), f64("abs", f64("add", constant(1.0), x))),))
-    if op in ("sin", "cos"):  # the derivative's bound: it is 0 where the function turns
+    if op in ("sin", "cos"):  # the bound of the derivative: the derivative itself is 0 at extrema
         return error
     if op == "tanh":
         return scaled(error, 1.0, (f64("sub", constant(1.0), f64("mul", value, value)),))
@@ -46,7 +46,7 @@ def propagated(op: str, x: Expr, value: Expr, error: Terms) -> Terms:
 
 
 def power(x: Expr, y: Expr, size: Expr, errors: list[Terms]) -> tuple[Terms, Terms]:
-    """What errors of base and exponent carry on. The base's by a difference: the derivative is infinite at 0."""
+    """Errors from base and exponent. The base's as a difference: the derivative is infinite at 0."""
     base, exponent = f64("abs", x), scaled(errors[1], 1.0, (size,))
     log = f64("abs", f64("log", f64("max", base, constant(1e-300))))
     if not errors[0]:

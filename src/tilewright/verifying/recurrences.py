@@ -1,7 +1,7 @@
-"""Errors of recurrences: carried from step to step beside the state itself, by a recurrence of values and errors.
+"""Errors of recurrences: a recurrence of values and errors carries the error of the state from step to step.
 
-A product's own rounding errors are those of a sum. Errors of the state that go into it are independent of sign, as
-rounding errors of its terms are, so they add up as the root of the sum of their squares.
+A product's own rounding errors are those of a sum. Errors of the state in a product have independent signs, as rounding
+errors of its terms do, so they add up as the root of the sum of their squares.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from tilewright.kernels.expression.program import Mix, Monoid, Stage, Step, mixe
 from tilewright.verifying.terms import F64, Terms, added, constant, expression, f64, term
 
 Value = Callable[[Expr, Mapping[str, Expr]], Expr]
-"""An expression in float64, vars replaced."""
+"""Converts an expression to float64, with variables replaced."""
 Error = Callable[[Expr, Mapping[str, tuple[Expr, Terms]]], Terms]
-"""The error of an expression, given the values and the errors of vars."""
+"""Returns the error of an expression, from the values and errors of variables."""
 
 
 def with_errors(s: Stage, name: str, unit: float, value: Value, error: Error) -> Stage:
-    """The recurrence of values and errors: for each component of the state also that of its error, behind them all."""
+    """The recurrence of values and errors: the error components follow all components of the state."""
     step, m = s.step, s.monoid
     assert step is not None
     assert m is not None

@@ -1,7 +1,7 @@
-"""Reference results: which values an output may hold, computed once and kept.
+"""Reference results: the values that an output may hold, computed once and stored.
 
-Per input set the interpreter gives each element's value and tolerance; what is kept is the closed
-interval in the output's own dtype, so that checking is two comparisons an element. Intervals that
+The interpreter computes each element's value and tolerance for each input set. They are stored as closed
+intervals in the output's own dtype, so that a check is two comparisons per element. Intervals that
 took long to compute are also written to the cache folder, with a checksum.
 """
 
@@ -35,17 +35,17 @@ from tilewright.verifying.inputs import Array, Recipe
 Block = tuple[slice, ...]
 
 WORTH_KEEPING = 0.05  # seconds of computation from which an interval is written to disk
-LARGEST = 256 << 20  # bytes of one kept array
-MEMORY = 256 << 20  # bytes that the interpreter may take for intermediate values
-FOLDER_LIMIT = 1 << 30  # bytes of all of them
+LARGEST = 256 << 20  # largest bytes of a stored array
+MEMORY = 256 << 20  # largest bytes of the interpreter's intermediate values
+FOLDER_LIMIT = 1 << 30  # bytes of all stored arrays
 
 
 @dataclass(frozen=True)
 class Interval:
-    """Lowest and highest right value of every element of a block.
+    """Lowest and highest correct value of every element of a block.
 
-    ``free`` marks elements whose reference is not finite; these must be ``value`` (NaN where that is
-    NaN). ``None`` when there are none, as usual.
+    ``free`` marks elements whose reference is not finite; they must equal ``value`` (NaN if ``value``
+    is NaN). ``None`` if all references are finite, the usual case.
     """
 
     block: Block
@@ -56,7 +56,7 @@ class Interval:
 
 
 class References:
-    """Intervals of one program of one result, by recipe and block, from memory, disk or the interpreter."""
+    """Intervals of a program with one result, by recipe and block, from memory, disk or the interpreter."""
 
     def __init__(self, source: Program, folder: Path | None = None) -> None:
         self.program = source
@@ -66,9 +66,9 @@ class References:
         self, recipe: Recipe, values: tuple[Array, ...], blocks: Sequence[Block], stages: frozenset[str],
         rounding: float = 1.0,
     ) -> list[Interval]:  # fmt: skip
-        """The intervals of ``blocks`` for inputs drawn by ``recipe``; ``stages`` are exact on these.
+        """The intervals of ``blocks`` for inputs of ``recipe``. ``stages``: names of stages that are exact on them.
 
-        ``rounding``: as :func:`~.tolerance.error_program` takes it.
+        ``rounding``: as in :func:`~.tolerance.error_program`.
         """
         places = [[[s.start, s.stop] for s in b] for b in blocks]
         drawn = [recipe.kind, recipe.seed, recipe.reach, list(map(astuple, recipe.long))]
@@ -109,7 +109,7 @@ class References:
         buffer = io.BytesIO()
         np.save(buffer, np.stack([interval.low, interval.high]), allow_pickle=False)
         data = buffer.getvalue()
-        # Losing a reference costs its computation only: a full or read-only disk is no error here.
+        # A lost reference only costs its computation: a full or read-only disk is not an error.
         with contextlib.suppress(OSError):
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             with locked(self.folder):
@@ -120,7 +120,7 @@ class References:
 def compute(
     source: Program, values: tuple[Array, ...], blocks: Sequence[Block], stages: frozenset[str], rounding: float = 1.0
 ) -> list[Interval]:
-    """Value and tolerance of every block by the interpreter, as intervals in the output's dtype."""
+    """Value and tolerance of every block from the interpreter, as intervals in the output's dtype."""
     kind = numpy_dtype(source.output.dtype)
     wide = widened(source, values)
     with np.errstate(all="ignore"):
@@ -142,7 +142,7 @@ def compute(
 def _whole_intervals(
     source: Program, stages: frozenset[str], wide: tuple[Array, ...], blocks: Sequence[Block], found: list[Array]
 ) -> list[Interval]:
-    """Intervals of whole numbers or conditions: wider than a point where rounding before a step may decide."""
+    """Intervals of whole numbers or conditions: wider than a point if rounding before a step may decide the value."""
     record = DTYPES[source.output.dtype]
     kind, limits = np.dtype(np.uint8) if record.kind == "bool" else record.numpy, record.limits
     derived = tolerance.error_program(source, stages)
@@ -160,14 +160,14 @@ def _whole_intervals(
 
 
 class Positions:
-    """Positions that rounded values decide: whether one that a kernel chose is as good as the best, up to rounding."""
+    """Checks positions that rounded values decide (argmax): a kernel's position must be best up to rounding."""
 
     def __init__(self, source: Program, derived: tolerance.ErrorProgram) -> None:
         self.source = source
         self.derived = derived
 
     def right(self, values: Sequence[Array], got: Array, block: Block) -> Array:
-        """For each element of a block of positions, whether rounding alone may have chosen it."""
+        """For each element of a block of positions, whether rounding alone may explain it."""
         given = tolerance_inputs(self.derived, self.source, widened(self.source, values))
         found = np.full(self.source.output.shape, -1, np.int64)
         found[block] = got
@@ -176,7 +176,7 @@ class Positions:
 
 
 def widened(source: Program, values: Sequence[Array]) -> tuple[Array, ...]:
-    """Real inputs in float64, once, so that the interpreter need not convert them for every block."""
+    """Real inputs converted to float64 once, so that the interpreter need not convert them for every block."""
     out = []
     for t, v in zip(source.inputs, values, strict=True):
         out.append(decode(v, t.dtype).astype(np.float64) if t.dtype in FLOATS else v)
@@ -184,7 +184,7 @@ def widened(source: Program, values: Sequence[Array]) -> tuple[Array, ...]:
 
 
 def as_interval(block: Block, value: Array, error: Array, kind: np.dtype[Any], dtype: str = "") -> Interval:
-    """``value`` plus and minus ``error``, rounded outward to ``kind``, in which values of ``dtype`` are compared."""
+    """``value`` plus and minus ``error``, rounded outward to ``kind``, in which ``dtype`` values are compared."""
     short = dtype in FLOAT8
     largest = DTYPES[dtype].largest if short else float(np.finfo(kind).max)
     with np.errstate(all="ignore"):
@@ -200,7 +200,7 @@ def as_interval(block: Block, value: Array, error: Array, kind: np.dtype[Any], d
 
 
 def tolerance_inputs(derived: tolerance.ErrorProgram, source: Program, wide: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Inputs of an error program: the checked program's own, their sizes, their squares."""
+    """Inputs of an error program: the checked program's inputs, their absolute values, or their squares."""
     by_name = {t.name: v for t, v in zip(source.inputs, wide, strict=True)}
     change: dict[str, Callable[[Array], Array]] = {"same": lambda v: v, "abs": np.abs, "square": np.square}
     return tuple(change[how](by_name[name]) for name, how in derived.derivations)
@@ -208,14 +208,14 @@ def tolerance_inputs(derived: tolerance.ErrorProgram, source: Program, wide: tup
 
 @lru_cache(maxsize=1)
 def _code() -> str:
-    """Hash of the code that decides what a reference is."""
+    """Hash of the code that computes references."""
     folders = (Path(p.__path__[0]) for p in (expression, reference, verifying))
     files = (Path(dtypes.__file__), *(f for folder in folders for f in sorted(folder.glob("*.py"))))
     return digest([*(hashlib.sha256(f.read_bytes()).hexdigest() for f in files), np.__version__])
 
 
 def _make_room(folder: Path, more: int) -> None:
-    """Drop the least recently used until ``more`` bytes fit into the folder's limit."""
+    """Delete the least recently used files until ``more`` bytes fit into the folder's limit."""
     total = more
     for _, size, path in sorted(((p.stat().st_mtime, p.stat().st_size, p) for p in folder.iterdir()), reverse=True):
         total += size

@@ -1,4 +1,4 @@
-"""Sums of non-negative terms, as which errors are derived, and the float64 expressions that they are computed by."""
+"""Sums of non-negative terms, which represent errors, and their conversion to float64 expressions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def constant(value: float) -> Expr:
 
 
 def wide(n: Expr) -> Expr | None:
-    """A node of a real dtype in float64; ``None`` for any other. A cast to a narrow dtype still rounds."""
+    """A node of a real dtype in float64; ``None`` for other dtypes. A cast to a narrow dtype still rounds."""
     if n.dtype not in FLOATS or n.dtype == F64:
         return None
     if n.op == "cast" and n.dtype in NARROW:

@@ -1,15 +1,15 @@
-"""How far an honest kernel's result may lie from the float64 reference, element by element.
+"""Tolerances: the largest distance from the float64 reference that rounding explains, element by element.
 
-First-order rounding analysis of a program, written as another program in the same language: the
-interpreter evaluates it like any other, whole or by blocks. With ``u`` half the spacing of the
-stage's dtype at 1, every operation adds ``u`` times its result to the errors of its operands, carried
-through by their derivatives. A sum of K terms ``t`` gets
+First-order rounding analysis of a program, written as another program in the same language, which the
+interpreter evaluates whole or by blocks. With ``u`` half the spacing of the
+stage's dtype at 1, every operation adds ``u`` times its result to the errors of its operands, which
+propagate through its derivatives. A sum of K terms ``t`` gets
 
     2 u sqrt(K) (|sum| + (4 + q) sqrt(sum t^2))
 
-where ``q u`` bounds a term's own relative error: rounding errors of one sum are independent of sign,
-so they grow with sqrt(K) times the size of a typical partial sum, whatever the order of summation
-(worst-case bounds, with K in place of sqrt(K), would hide real mistakes). Terms that can't be negative
+where ``q u`` bounds a term's own relative error. Rounding errors of one sum have independent signs,
+so they grow with sqrt(K) times the size of a typical partial sum, in any order of summation
+(worst-case bounds, with K instead of sqrt(K), would hide real mistakes). Terms that can't be negative
 get ``u (2 sqrt(K) + q) sum``. The result is doubled once at the end.
 """
 
@@ -37,22 +37,23 @@ from tilewright.verifying.propagation import SLACK, power, propagated, stepped
 from tilewright.verifying.recurrences import with_errors as with_states
 from tilewright.verifying.terms import F64, Terms, added, constant, expression, f64, number, product, scaled, term, wide
 
-FUNCTION_UNITS = 5.0  # what sqrt, rsqrt and transcendental functions of a kernel may be off by, in u
-WIDE = 32.0  # in u: more than a term of a sum is off by unless it was rounded to a narrower type
+FUNCTION_UNITS = 5.0  # largest error in u of a kernel's sqrt, rsqrt and transcendental functions
+WIDE = 32.0  # in u: above the error of a term that was not rounded to a narrower type
 TINY = 1e-35  # results below this may be flushed to zero
-TF32_STEP = 2.0**-10  # relative distance of neighbouring TF32 values, at most
+TF32_STEP = 2.0**-10  # largest relative distance of neighbouring TF32 values
 
 
 @dataclass(frozen=True)
 class ErrorProgram:
-    """``program`` computes the tolerance; its inputs are ``derive`` of the checked program's.
+    """``program`` computes the tolerance; its inputs are derived from the checked program's.
 
     ``derivations`` names, in order, each input's source and function (``same``, ``abs``, ``square``).
-    An error that is infinite means that any value is right, that of a condition that either is.
+    An infinite error means that any value is correct; for a condition, that either value is.
 
-    ``chosen``: where the result is a position that rounded values decide (argmax), two programs of the same inputs
-    and the positions that a kernel found (int64): what would be found if the values there were better, or worse, by
-    the errors of both. A position is right if either program finds it too.
+    ``chosen``: two programs for a result that is a position decided by rounded values (argmax). Their inputs are
+    those of ``program`` and the positions that a kernel found (int64). They compute the position after the values at
+    the kernel's position were improved, or worsened, by the errors of both candidates. A position is correct if either
+    program finds it.
     """
 
     program: Program
@@ -63,7 +64,7 @@ class ErrorProgram:
 def error_program(program: Program, exact: frozenset[str] = frozenset(), rounding: float = 1.0) -> ErrorProgram:
     """Derive the tolerances of a program; stages named in ``exact`` add no error of their own.
 
-    ``rounding``: sums round as many times as far as the program's own (:class:`~tilewright.launch.LaunchProgram`).
+    ``rounding``: factor of the rounding of sums over the program's own (:class:`~tilewright.launch.LaunchProgram`).
     """
     return _Deriver(program, exact, rounding).run()
 
@@ -75,10 +76,10 @@ class _Deriver:
     rounding: float
     stages: list[Stage] = field(default_factory=list)
     inputs: dict[str, tuple[Tensor, str, str]] = field(default_factory=dict)
-    errors: dict[str, str] = field(default_factory=dict)  # stage -> the tensor of its error
+    errors: dict[str, str] = field(default_factory=dict)  # stage -> tensor of its error
     positive: set[str] = field(default_factory=set)
     infinite: set[str] = field(default_factory=set)  # stages that may hold infinities by definition (masks)
-    chosen: dict[str, tuple[Stage, ...]] = field(default_factory=dict)  # position -> what a nudged term would find
+    chosen: dict[str, tuple[Stage, ...]] = field(default_factory=dict)  # position -> reductions with nudged terms
 
     def run(self) -> ErrorProgram:
         self.positive |= {t.name for t in self.source.inputs if t.low is not None and t.low >= 0}
@@ -105,11 +106,11 @@ class _Deriver:
         )
 
     def _found(self, out: Tensor) -> Tensor:
-        """The input that holds the positions a kernel found."""
+        """The input with the positions that a kernel found."""
         return Tensor(f"x{3 * len(self.source.inputs)}", out.shape, "int64")
 
     def _position_stored(self, s: Stage) -> str | None:
-        """The stage of positions that is the result, as it is or cast to another whole type."""
+        """The stage of positions that is the result, directly or cast to another whole-number type."""
         if s.name in self.chosen:
             return s.name
         body = s.body[0]
@@ -145,7 +146,7 @@ class _Deriver:
             self._any_monoid(s)
 
     def _recurrence(self, s: Stage) -> None:
-        """Values and errors are one recurrence, of which each is a part."""
+        """Add one recurrence with values and errors as its components."""
         both = with_states(s, f"{s.name}m", DTYPES[s.dtype].unit, self._value, self._error)
         self.stages.append(both)
         at = here(s)
@@ -181,7 +182,7 @@ class _Deriver:
                 self.positive.add(square)
                 spread = f64("sqrt", _load(square, s))
                 wide = min(own, WIDE * u)
-                narrow = own - wide  # a cast to a narrower type: to nearest, either way
+                narrow = own - wide  # from a cast to a narrower type, which rounds to nearest in either direction
                 terms = added(
                     term(self.rounding * (2 * u * math.sqrt(k) + narrow), (f64("abs", total),)),
                     term(self.rounding * ((8 * u + wide) * math.sqrt(k) + 2 * narrow), (spread,)),
@@ -211,14 +212,14 @@ class _Deriver:
         self._apply_finish(s, acc, terms, nonnegative)
 
     def _prod(self, s: Stage) -> None:
-        """Relative errors add up: of the roundings, whose signs are independent, as sqrt(K); of the factors, all."""
+        """Relative errors add up: roundings, with independent signs, as sqrt(K); errors of factors in full."""
         body = s.body[0]
         acc = self._reduce(s, f"{s.name}v", "mul", self._value(body))
         size = f64("abs", _load(acc, s))
         u = VALUES[body.dtype].unit
         terms: Terms = {}
         error = self._error(body, {}) if s.name not in self.exact else {}
-        if error and not u:  # a factor may be a step off
+        if error and not u:  # a factor may be off by a step
             worst = self._reduce(s, f"{s.name}p", "max", expression(error))
             terms = _everything(_positive(term(1.0, (_load(worst, s),))))
         elif s.name not in self.exact and u:
@@ -229,9 +230,9 @@ class _Deriver:
         self._apply_finish(s, acc, terms, False)
 
     def _any_monoid(self, s: Stage) -> None:
-        """A monoid of several parts, or of other operations: errors go through its ``combine``, as terms are paired.
+        """A monoid of several parts, or of other operations: errors go through its ``combine`` pair by pair.
 
-        In another order more partial results may be large, which rounds as many as sqrt(K) times as much.
+        In another order more partial results may be large: rounding may be up to sqrt(K) times as large.
         """
         assert s.monoid is not None
         m = s.monoid
@@ -267,7 +268,7 @@ class _Deriver:
             self._position(s, plain, part, errors)
 
     def _position(self, s: Stage, plain: Stage, part: int, errors: list[Terms]) -> None:
-        """What a kernel chose, were it better or worse by the errors of this and the best term."""
+        """Reductions with the kernel's chosen term improved or worsened by the errors of this and the best term."""
         best = Expr("load", s.dtype, here(s), s.name)
         is_best = at_term(plain, part, best)
         reach: list[Expr | None] = []
@@ -294,7 +295,7 @@ class _Deriver:
         return name
 
     def _apply_finish(self, s: Stage, acc: str, terms: Terms, nonnegative: bool) -> None:
-        """The reduced value through the monoid's ``finish``, and the error with it."""
+        """Apply the monoid's ``finish`` to the reduced value and its error."""
         assert s.monoid is not None
         finish = s.monoid.finish
         total = _load(acc, s)
@@ -324,7 +325,7 @@ class _Deriver:
     # ------------------------------------------------------------------ inputs
 
     def _input(self, name: str, how: str) -> str:
-        """The name, in the derived program, of an input or of its absolute values or squares."""
+        """Name in the derived program of an input, its absolute values or its squares."""
         key = f"{name}.{how}"
         if key not in self.inputs:
             t = next(x for x in self.source.inputs if x.name == name)
@@ -339,7 +340,7 @@ class _Deriver:
     # ------------------------------------------------------------------ expressions
 
     def _value(self, e: Expr, variables: Mapping[str, Expr] | None = None, how: str = "same") -> Expr:
-        """The expression itself in float64, over the derived program's tensors."""
+        """The expression in float64, over the derived program's tensors."""
 
         def convert(n: Expr) -> Expr | None:
             if n.op == "load":
@@ -380,7 +381,7 @@ class _Deriver:
         return 1.0, (value if self._nonnegative(e) else f64("abs", value),)
 
     def _squared(self, e: Expr) -> Expr:
-        """e squared, as products of squared inputs where it is one: those stay contractions."""
+        """e squared; for products of inputs as products of squared inputs, which stay contractions."""
         if e.op == "const":
             return constant(number(e) ** 2)
         if e.op == "mul":
@@ -395,7 +396,7 @@ class _Deriver:
         return f64("mul", value, value)
 
     def _guarded(self, e: Expr) -> bool:
-        """A padded read: ``select(inside, x[...], 0)`` of an input, with a condition on axes alone."""
+        """Whether e is a padded read: ``select(inside, x[...], 0)`` of an input, with a condition on axes alone."""
         return (
             e.op == "select"
             and e.dtype in FLOATS
@@ -426,7 +427,7 @@ class _Deriver:
         return e.op in ("cast", "floor", *TF32) and self._nonnegative(e.args[0])
 
     def _infinite(self, e: Expr) -> bool:
-        """Whether infinities may stand here by definition, as masks put them."""
+        """Whether the expression may be infinite by definition, as masks are."""
         if e.op == "const":
             return math.isinf(number(e))
         if e.op == "load":
@@ -458,7 +459,7 @@ class _Deriver:
             return self._select(e, parts, variables)
         if e.op == "cast":
             return self._cast(e, parts[0], variables)
-        if e.dtype == "bool":  # what depends on it asks _uncertain
+        if e.dtype == "bool":  # uses of a condition call _uncertain
             return {}
         if not u:
             return self._whole_arithmetic(e, parts) if any(parts) else {}
@@ -466,7 +467,7 @@ class _Deriver:
         return self._operation(e, parts, u, names)
 
     def _whole_arithmetic(self, e: Expr, parts: list[Terms]) -> Terms:
-        """Whole numbers are computed exactly; what is a step off carries the step on."""
+        """Whole numbers are computed exactly; an operand's error of a step propagates."""
         if e.op in ("add", "sub"):
             return added(*parts)
         x, y = (self._value(a) for a in e.args)
@@ -479,7 +480,7 @@ class _Deriver:
         return _everything(_positive(added(*parts)))
 
     def _whether(self, e: Expr) -> Terms:
-        """The error of a condition: 1 where rounding may turn it over."""
+        """The error of a condition: 1 where rounding may flip it."""
         uncertain = self._uncertain(e, {})
         return {} if uncertain is None else term(1.0, (f64("select", uncertain, constant(1), constant(0)),))
 
@@ -497,7 +498,7 @@ class _Deriver:
         return term(1.0, (f64("select", condition, yes, no),))
 
     def _uncertain(self, e: Expr, variables: Mapping[str, tuple[Expr, Terms]]) -> Expr | None:
-        """Where rounding may turn a condition over; ``None`` where it cannot."""
+        """Where rounding may flip a condition; ``None`` if it cannot."""
         if e.op == "load":
             error = self._error(e, variables)
             return _positive(error) if error else None
@@ -516,7 +517,7 @@ class _Deriver:
     def _cast(self, e: Expr, error: Terms, variables: Mapping[str, tuple[Expr, Terms]]) -> Terms:
         source = e.args[0].dtype
         if e.dtype in FLOATS and (holds(e.dtype, source) or (not error and source != "bool")):
-            return error  # what is exact rounds to the one value
+            return error  # an exact value rounds to a single value
         value = self._value(e.args[0], {k: v[0] for k, v in variables.items()})
         if source == "bool":
             uncertain = self._uncertain(e.args[0], variables)
@@ -554,11 +555,11 @@ class _Deriver:
             return added(*(scaled(p, 1.0, (f64("abs", x),)) for p, x in zip(parts, reversed(args), strict=True)), own)
         if op == "floor":
             return stepped(args[0], parts[0], lambda x: f64("floor", x))
-        if op == "fmod":  # exact, but a quotient that is off may be the next one
+        if op == "fmod":  # exact, but a wrong quotient may be the next integer
             x, y = args
             moved = added(parts[0], scaled(parts[1], 1.0, (f64("abs", f64("div", x, y)),)))
             return added(moved, stepped(x, moved, lambda v: f64("mul", y, f64("floor", f64("div", v, y)))))
-        if op in TF32:  # defined to the bit, but a value that is off may go to the neighbour
+        if op in TF32:  # defined to the bit, but an inaccurate value may round to the neighbour
             return added(parts[0], term(TF32_STEP, (size,))) if parts[0] else {}
         near = term(FUNCTION_UNITS * u, (size,))
         if op == "pow":
@@ -566,7 +567,7 @@ class _Deriver:
         return added(near, propagated(op, args[0], value, parts[0]), term(u, ()) if op == "log" else {})
 
     def _vanished(self, e: Expr, divisor: Expr, error: Terms, size: Expr) -> Terms:
-        """The whole result where the divisor may overflow in its type, as ``1 + exp(-x)`` does."""
+        """Error of the size of the result where the divisor may overflow in its type, as ``1 + exp(-x)`` does."""
         if e.dtype == F64 or not any(n.op in ("exp", "pow") for n in e.args[1].walk()):
             return {}
         reach = f64("add", f64("abs", divisor), f64("mul", constant(SLACK), expression(error)))

@@ -1,10 +1,10 @@
-"""Checking a kernel's results before it is timed.
+"""Checks a kernel's results before it is timed.
 
-Every input set lies in guarded buffers placed in its own way; the outputs are poisoned before the call;
-afterwards the inputs must be unchanged, the canaries whole, and every checked element inside its
-interval. Where a reference of the whole output would take too long, blocks are checked (corners,
-full lines along every axis, random blocks) and, for contractions, all of it by projection. Each of several
-outputs is checked as that of a program of its own on the same inputs.
+Every input set has guarded buffers with a placement of its own, and the outputs are poisoned before the call.
+Afterwards the inputs must be unchanged, the canaries intact, and every checked element inside its
+interval. If a reference of the whole output would take too long, blocks are checked (corners,
+full lines along every axis, random blocks) and, for contractions, the whole output by projection. If a program has
+several outputs, each is checked as the output of a program of its own on the same inputs.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ Run = Callable[[Sequence[int]], None]
 """Calls a kernel on the addresses of its inputs and outputs."""
 
 ALL_SETS = tuple(range(len(RECIPES)))
-FEW_SETS = (0, 2)  # for a binary that has passed all of them with other launch arguments
-FULL_REFERENCE = 1.5  # seconds that one whole reference may take
-LEAST_TIMED = 0.1  # seconds of a part of a reference that tell what more of it takes
-ERRORS = 2.0  # what the tolerances of a block cost, in times of its values
-EDGE = 16  # tiles end at multiples of this
-# Errors of a result that has only lost accuracy: at most CLOSE of the reference's largest magnitude, and at most ALIKE
-# times the median error. A mistake at an edge leaves all other elements exact.
+FEW_SETS = (0, 2)  # for a binary that has passed all sets with other launch arguments
+FULL_REFERENCE = 1.5  # largest duration of a whole reference in seconds
+LEAST_TIMED = 0.1  # least seconds of a partial reference from which the whole is extrapolated
+ERRORS = 2.0  # cost of a block's tolerances relative to its values
+EDGE = 16  # tiles end at multiples of 16
+# A result has only lost accuracy if its errors are at most CLOSE times the reference's largest magnitude, and at most
+# ALIKE times the median error. A mistake at an edge leaves all other elements exact.
 CLOSE = 0.01
 ALIKE = 50.0
-# What whole outputs hold before a call, by set: any value may be right in a set, but hardly one for each in all.
+# Fill bytes of whole-number outputs by input set: one byte may be correct in one set, but hardly three in all sets.
 UNWRITTEN = (0xA5, 0x5A, 0xC3)
 
 
 class Problem(str):
-    """What is wrong with a result, in one line. ``kind``: the failure that it is."""
+    """A mistake in a result, in one line. ``kind``: its kind of failure."""
 
     __slots__ = ("kind",)
     kind: FailureKind
@@ -64,14 +64,14 @@ class Problem(str):
 
 @dataclass(frozen=True)
 class Expected:
-    """What one output must hold. ``chosen``: tells positions apart that rounding decides, and of which inputs."""
+    """Expectations of one output. ``chosen``: accepts positions that rounding may decide, for these inputs."""
 
     intervals: list[Interval]
     projection: Projection | None
     chosen: Callable[[Array, Block], Array] | None
 
     def problem(self, out: Array, recipe: Recipe) -> Problem | None:
-        """What is wrong with an output, in one line, or ``None``."""
+        """The mistake in an output, in one line, or ``None``."""
         for interval in self.intervals:
             problem = mismatch(out, interval, recipe, self.chosen)
             if problem:
@@ -85,7 +85,7 @@ class Expected:
 
 @dataclass
 class InputSet:
-    """Guarded buffers of one recipe: inputs, their pristine copies, the outputs, and what each is to hold."""
+    """Guarded buffers of one recipe: inputs, their pristine copies, outputs, and the outputs' expectations."""
 
     recipe: Recipe
     inputs: list[GuardedArray]
@@ -99,7 +99,7 @@ class InputSet:
 
 
 class _Output:
-    """One output of a program: the program of it alone, its references, and the stages exact on whole numbers."""
+    """One output: its own program, its references, and the stages that are exact on whole numbers."""
 
     def __init__(self, program: Program, references: References, exact: frozenset[str], full: float) -> None:
         self.program = program
@@ -113,14 +113,14 @@ class _Output:
         return rounding == 1 and self.exact >= {s.name for s in self.program.stages}
 
     def intervals(self, recipe: Recipe, values: tuple[Array, ...], rounding: float) -> list[Interval]:
-        """What the chosen blocks may hold for inputs drawn by a recipe."""
+        """Intervals of the chosen blocks for inputs of a recipe."""
         exact = self.exact if recipe.kind == "whole" and rounding == 1 else frozenset[str]()
         return self.references.intervals(recipe, values, self._chosen_blocks(values), exact, rounding)
 
     def expected(
         self, recipe: Recipe, values: tuple[Array, ...], intervals: list[Interval], rounding: float
     ) -> Expected:
-        """All that is known of it, given its intervals."""
+        """The output's expectations, given its intervals."""
         whole = recipe.kind == "whole" and self.everything(rounding)
         projection = project(self.program, values, recipe.seed) if whole and len(intervals) > 1 else None
         derived = tolerance.error_program(self.program) if self.program.output.dtype in INTEGERS else None
@@ -132,7 +132,7 @@ class _Output:
             shape = self.program.output.shape
             whole: Block = tuple(slice(0, n) for n in shape)
             self._blocks = [whole]
-            # A recurrence is computed whole for any block of it.
+            # Any block of a recurrence needs the whole recurrence.
             if sum(s.points for s in self.program.stages) > 1e8 and not self.program.recurrent:
                 cost = self._cost(values)
                 if cost(whole) > self.full:
@@ -140,8 +140,8 @@ class _Output:
         return self._blocks
 
     def _cost(self, values: tuple[Array, ...]) -> Callable[[Block], float]:
-        """About how many seconds the reference of a block takes, by its points and the time of one at the output's end
-        that is large enough to tell."""
+        """Estimated seconds of the reference of a block, from its number of points and the measured time of a block at
+        the output's end that is large enough to time."""
         shape, wide = self.program.output.shape, widened(self.program, values)
         parts, seconds, block = 1 << 18, 0.0, list[slice]()
         while seconds < LEAST_TIMED and parts > 1:
@@ -153,7 +153,7 @@ class _Output:
                 share = max(1, share // cut)
                 block.append(slice(n - max(1, n // cut), n))
             times = []
-            for _ in range(2):  # the first may load code, or be held up
+            for _ in range(2):  # the first run may load code, or be interrupted
                 began = time.perf_counter()
                 evaluate_block(self.program, wide, tuple(block), MEMORY)
                 times.append(time.perf_counter() - began)
@@ -163,9 +163,9 @@ class _Output:
 
 
 class Verifier:
-    """Checks kernels of one program. Input sets and references are made when first needed.
+    """Checks kernels of one program. Input sets and references are made on first use.
 
-    ``folder``: where references that took long are kept. ``full``: seconds that one whole reference may take.
+    ``folder``: folder of stored references. ``full``: largest number of seconds for one whole reference.
     """
 
     def __init__(self, program: Program, folder: Path | None = None, full: float = FULL_REFERENCE) -> None:
@@ -175,7 +175,7 @@ class Verifier:
         reach = min(whole_reach(p)[0] for p in each)
         exact = [exact_at(p, reach) for p in each]
         long = long_reductions(each, frozenset[str]().union(*exact))
-        if not all(x.few for x in long):  # factors near 1 are no whole numbers
+        if not all(x.few for x in long):  # factors near 1 are not whole numbers
             exact = [frozenset() for _ in each]
         self._outputs = [_Output(p, References(p, folder), e, full) for p, e in zip(each, exact, strict=True)]
         self.recipes = tuple(replace(r, reach=reach, long=long) for r in RECIPES)
@@ -186,7 +186,7 @@ class Verifier:
         self.positive = False
 
     def check(self, run: Run, sets: Sequence[int] = ALL_SETS, align: int = 1, rounding: float = 1.0) -> Problem | None:
-        """What is wrong with a kernel, in one line, or ``None``."""
+        """Check a kernel; its mistake in one line, or ``None``."""
         for n in sets:
             problem = self.check_set(run, self.input_set(n, align, rounding))
             if problem:
@@ -201,11 +201,11 @@ class Verifier:
         return self.problem(data)
 
     def unwritten(self, recipe: Recipe) -> list[int]:
-        """The byte that each output is filled with before a call."""
+        """The byte that fills each output before a call."""
         return [POISON if t.dtype in FLOATS else UNWRITTEN[recipe.seed] for t in self.program.outputs]
 
     def problem(self, data: InputSet) -> Problem | None:
-        """What is wrong after a call on one input set, in one line, or ``None``."""
+        """The mistake after a call on one input set, in one line, or ``None``."""
         problem = self._side_effects(data)
         if problem:
             return problem
@@ -229,7 +229,7 @@ class Verifier:
         return None
 
     def timing_values(self) -> tuple[Array, ...]:
-        """What kernels are timed on, drawn once: a final moves it to many places."""
+        """Input values for timing, generated once: a final copies them to many places."""
         kind = "positive" if self.positive else "normal"
         if self._timing is None or self._timing[0] != kind:
             recipe = replace(self.recipes[0], kind=kind, place="heap")
@@ -239,13 +239,13 @@ class Verifier:
     # ------------------------------------------------------------------ input sets
 
     def has(self, n: int, align: int = 1, rounding: float = 1.0) -> bool:
-        """Whether an input set and its references are at hand."""
+        """Whether an input set and its references exist already."""
         return (n, align, rounding) in self._sets
 
     def input_set(self, n: int, align: int = 1, rounding: float = 1.0) -> InputSet:
-        """Set number ``n`` of :data:`RECIPES`, its buffers aligned to at least ``align`` bytes.
+        """Set number ``n`` of :data:`RECIPES`, with buffers aligned to at least ``align`` bytes.
 
-        ``rounding``: what a kernel's launch program says of its sums. Those of more than 1 are never held to be exact.
+        ``rounding``: of a kernel's launch program. Sums with a ``rounding`` above 1 never count as exact.
         """
         key = (n, align, rounding)
         if key not in self._sets:
@@ -259,10 +259,10 @@ class Verifier:
         values = make_inputs(self.program, recipe, self.bounds)
         intervals = [o.intervals(recipe, values, rounding) for o in self._outputs]
         odd = [any(i.free is not None for i in found) for found in intervals]
-        if any(odd) and recipe.kind == "peaked":  # large values may leave a function's domain
+        if any(odd) and recipe.kind == "peaked":  # large values may be outside a function's domain
             return self._make(replace(recipe, kind="normal"), align, rounding)
         if not whole and not self.positive and any(odd):
-            # A log or root of negative values: most of the result would be NaN and tell nothing.
+            # A log or root of negative values: most of the result would be NaN and show no mistake.
             self.positive = True
             return self._make(recipe, align, rounding)
         if whole and any(o and not out.everything(rounding) for o, out in zip(odd, self._outputs, strict=True)):
@@ -283,7 +283,7 @@ class Verifier:
 
 
 def natural(values: Array, tensor: Tensor) -> Array:
-    """Reals made positive whole numbers; whole inputs, and those with a range of values, as they are."""
+    """Reals as positive whole numbers; whole-number inputs, and those with a range of values, unchanged."""
     if tensor.dtype not in FLOATS or tensor.low is not None or tensor.high is not None:
         return values
     return encode(np.abs(decode(values, tensor.dtype)) + 1, tensor.dtype)
@@ -292,8 +292,8 @@ def natural(values: Array, tensor: Tensor) -> Array:
 def sample_blocks(
     shape: Sequence[int], cost: Callable[[Block], float], budget: float, seed: int = 7
 ) -> list[Block]:  # fmt: skip
-    """Blocks of an output that stand for it: corners, lines along each axis, short pieces around possible tile edges,
-    random blocks. All corners, and of the others as many as ``budget`` seconds allow, by what each costs."""
+    """Sample blocks of an output: corners, lines along each axis, short segments around possible tile edges, random
+    blocks. All corners, and as many of the other blocks as fit ``budget`` seconds."""
     rng = np.random.default_rng(seed)
     side = [min(n, 8 if d >= len(shape) - 2 else 2) for d, n in enumerate(shape)]
     corners: list[Block] = [
@@ -307,7 +307,7 @@ def sample_blocks(
     def anywhere() -> list[int]:
         return [int(rng.integers(m)) for m in shape]
 
-    # A full line crosses every tile edge of its axis; at both ends and at random places across.
+    # A full line crosses every tile edge of its axis: at both ends and at random positions of the other axes.
     lines: list[Block] = []
     for d, n in enumerate(shape):
         for at in ([0] * len(shape), [m - 1 for m in shape], anywhere(), anywhere()):
@@ -333,12 +333,12 @@ def sample_blocks(
 def mismatch(
     out: Array, interval: Interval, recipe: Recipe, chosen: Callable[[Array, Block], Array] | None = None
 ) -> Problem | None:
-    """A wrong element of a block, in words, or ``None``: the first, or the first that overflows.
+    """A wrong element of a block, in words, or ``None``: the first one, or the first that overflows.
 
-    ``chosen``: as :class:`Expected` has it.
+    ``chosen``: as in :class:`Expected`.
     """
     got: Any = out[interval.block]
-    # NaN fails both comparisons, as does whatever was left unwritten.
+    # NaN fails both comparisons, as do unwritten elements.
     right = (got >= interval.low) & (got <= interval.high)
     if right.all():
         return None
@@ -359,7 +359,7 @@ def mismatch(
 
 
 def _failed(got: Array, interval: Interval, wrong: Array) -> tuple[FailureKind, Array]:
-    """Which failure the wrong elements of a block are, and which of them show it."""
+    """Kind of failure of a block's wrong elements, and the elements that show it."""
     low, high = interval.low, interval.high
     if got.dtype.kind != "f":
         return FailureKind.WRONG_RESULT, wrong
@@ -367,7 +367,7 @@ def _failed(got: Array, interval: Interval, wrong: Array) -> tuple[FailureKind, 
     if infinite.any():
         return FailureKind.OVERFLOW, infinite
     rounded = np.isfinite(low) & np.isfinite(high) & (low < high)
-    # Where the one right value is known, rounding explains no error.
+    # If only one value is correct, rounding explains no error.
     if not rounded[wrong].all() or np.isnan(got[wrong]).any():
         return FailureKind.WRONG_RESULT, wrong
     with np.errstate(all="ignore"):
@@ -380,7 +380,7 @@ def _failed(got: Array, interval: Interval, wrong: Array) -> tuple[FailureKind, 
 
 
 def _right_where_free(got: Array, value: Array) -> Array:
-    """NaN must be NaN, an infinity at least huge; a finite value of unknown error, no NaN."""
+    """Whether NaN is NaN and an infinity at least huge; a finite value of unknown error only must not be NaN."""
     huge = np.finfo(value.dtype).max / 2
     with np.errstate(invalid="ignore"):  # an infinity where zero is expected
         infinite = np.sign(value) * got >= huge
@@ -388,21 +388,21 @@ def _right_where_free(got: Array, value: Array) -> Array:
 
 
 def input_name(n: int) -> str:
-    """What messages call an input."""
+    """Name of an input in messages."""
     return f"input number {n}"
 
 
 def output_name(program: Program, n: int) -> str:
-    """What messages call an output."""
+    """Name of an output in messages."""
     return "the output" if len(program.outputs) == 1 else f"output number {n}"
 
 
 def timing_inputs(program: Program, verifier: Verifier, align: int, shift: int = 0) -> list[GuardedArray]:
-    """Buffers for timing: random inputs as NumPy places its arrays, then the outputs as the runtime places its own.
+    """Buffers for timing: random inputs placed as NumPy places arrays, then outputs placed as the runtime places them.
 
-    A kernel timed on cache-line aligned inputs only would look faster than its users will see it. ``shift`` moves
-    all of them. With an odd one outputs are NumPy's too, as of callers that pass ``out``, and all arrays begin at one
-    offset in their pages, as NumPy's large ones do: either decides between kernels by 10%.
+    A kernel timed only on cache-line aligned inputs would look faster than users will see it. ``shift`` moves all
+    buffers. With an odd shift outputs are placed as NumPy's too, as for callers that pass ``out``, and all arrays begin
+    at one offset in their pages, as NumPy's large arrays do: either may change a comparison by 10%.
     """
     large = shift % 2 == 1
 
