@@ -1,4 +1,4 @@
-"""Arrays that live on a device, whoever made them, and which backend knows them.
+"""Device arrays of any framework, and the backend of each array.
 
 A framework is only ever looked up in ``sys.modules``: an array of it cannot exist unless it was imported.
 """
@@ -18,16 +18,16 @@ from tilewright.dtypes import DTYPES, numpy_dtype
 from tilewright.forking import imported
 
 MAKERS = {"torch": "cuda", "cupy": "cuda", "pyopencl": "opencl"}
-"""The package of an array's type -> the backend whose ``arrays`` module knows it."""
+"""Package of an array's type -> backend whose ``arrays`` module handles it."""
 
 TORCH_DEVICES = {"cuda": "cuda", "emulator": "emulator"}
-"""PyTorch's type of a tensor's device -> the backend that the device belongs to."""
+"""PyTorch device type of a tensor -> backend of the device."""
 
 
 Face = tuple[int, Any, Any, Any]
-"""What a call reads of an array each time: its address; what a launch takes (the address, or what stands for it); the
-stream on which its owner works now; and its kind, a value that is the same for arrays that differ in the others alone.
-``None`` as kind: it is no array on a device."""
+"""Facts that every call reads from an array: address; launch argument (the address or a handle); current stream of its
+owner; and its kind, a value that is equal for arrays with equal dtype, shape, layout and device. Kind ``None``: the
+argument is not a device array."""
 
 Look = Callable[[Any], Face]
 
@@ -36,11 +36,11 @@ NOWHERE: Face = (0, 0, None, None)
 
 @dataclass(frozen=True)
 class GpuArray:
-    """What a launch needs to know of an array: address, shape, dtype name, layout, device and stream.
+    """Facts of an array for a launch: address, shape, dtype name, layout, device and stream.
 
-    ``stream`` is that on which the array's owner works now, as the backend's driver takes it (0: the default one);
-    ``device``: what the backend opens, or ``None`` where the array does not say. ``base``: the allocation that
-    ``address`` counts within, where addresses of several do not compare.
+    ``stream``: the owner's current stream, in the form of the backend's driver (0: the default stream). ``device``: the
+    argument of the backend's ``open``, or ``None`` if the array does not say. ``base``: the allocation that
+    ``address`` is an offset into, if addresses of different allocations are not comparable.
     """
 
     address: int
@@ -52,18 +52,18 @@ class GpuArray:
     stream: Any
     maker: str  # "torch", "cupy", ... or "other"
     base: Any = None
-    handle: Any = None  # what a launch takes where it is not the address
-    seen: Any = None  # what its maker's arrays are told apart by, where a look at one gives that
+    handle: Any = None  # the launch argument, if it is not the address
+    seen: Any = None  # the array's kind, if looking at it already gave the kind
 
     @property
     def kind(self) -> Any:
-        """As in its :data:`Face`: all here but address, stream, base and handle follows from it."""
+        """The kind of its :data:`Face`: it determines all fields but address, stream, base and handle."""
         described = (self.maker, self.shape, self.dtype, self.dense, self.writable, self.device)
         return described if self.seen is None else self.seen
 
     @property
     def pointer(self) -> Any:
-        """What a launch takes."""
+        """The launch argument."""
         return self.address if self.handle is None else self.handle
 
     @property
@@ -72,14 +72,14 @@ class GpuArray:
 
 
 class Arrays(Protocol):
-    """The ``arrays`` module of a backend.
+    """The interface of a backend's ``arrays`` module.
 
-    One that can look at arrays without describing them also has ``look_of(type)``, the quickest way to do so.
+    A module that can inspect arrays without describing them also has ``look_of(type)``, the fastest inspection.
     """
 
     def backend_of(self, a: object) -> str | None:
-        """The backend in whose device's memory an argument is an array; ``None`` for anything else. Cheap, and imports
-        nothing."""
+        """The backend whose device memory holds an array; ``None`` for any other argument. Fast, without
+        imports."""
 
     def view(self, a: Any) -> GpuArray:
         """An array's description. Raises ``TypeError`` for a dtype that no kernel takes."""
@@ -91,11 +91,11 @@ class Arrays(Protocol):
         """Whether the framework that made ``like`` allocates memory in stream order."""
 
     def captured(self, like: Any) -> bool:
-        """Whether what is queued on the current stream of the framework that made ``like`` goes into a graph, with
-        memory of the framework's for it."""
+        """Whether the current stream of the framework that made ``like`` is being captured into a graph, and the
+        framework's allocator serves the graph."""
 
     def make_scratch(self, like: Any, size: int) -> tuple[Any, int]:
-        """Scratch memory in the order of the current stream: its owner, and its address. Called where it is lent."""
+        """Scratch memory in the order of the current stream: owner and address. Requires ``lends_scratch``."""
 
 
 def backend_name(a: object) -> str | None:
@@ -105,7 +105,7 @@ def backend_name(a: object) -> str | None:
 
 
 def _knowing(kind: type) -> str | None:
-    """The backend whose ``arrays`` module knows arrays of a type, if any does."""
+    """The backend whose ``arrays`` module handles arrays of a type, or ``None``."""
     if issubclass(kind, np.ndarray):
         return None
     name = MAKERS.get(kind.__module__.partition(".")[0])
@@ -113,7 +113,7 @@ def _knowing(kind: type) -> str | None:
 
 
 class _Looks(dict[type, Look]):
-    """How to look at arrays, decided once for each type."""
+    """Inspection functions by array type, each chosen once."""
 
     def __missing__(self, kind: type) -> Look:
         name = _knowing(kind)
@@ -135,7 +135,7 @@ def _describe(module: Arrays | None, a: Any) -> Face:
 _TYPES = 256
 
 LOOKS: dict[type, Look] = _Looks()
-"""``LOOKS[type(a)](a)`` is an array's :data:`Face`. It may raise whatever the array raises."""
+"""``LOOKS[type(a)](a)`` returns an array's :data:`Face`. It raises the array's own exceptions."""
 
 
 def arrays_of(name: str) -> Arrays:
@@ -144,18 +144,18 @@ def arrays_of(name: str) -> Arrays:
 
 
 def on_gpu(a: object) -> bool:
-    """Whether an argument is an array in a device's memory; cheap, and imports no framework."""
+    """Whether an argument is an array in a device's memory; fast, and imports no framework."""
     return backend_name(a) is not None
 
 
 def refuse_gradient(name: str, a: Any) -> None:
-    """Raise ``TypeError`` for a PyTorch tensor whose operations are being recorded: kernels record nothing."""
+    """Raise ``TypeError`` for a PyTorch tensor under automatic differentiation: kernels record no gradients."""
     if a.requires_grad and sys.modules["torch"].is_grad_enabled():
         raise gradient_error(name)
 
 
 def gradient_error(name: str) -> TypeError:
-    """For a PyTorch tensor whose operations are being recorded."""
+    """The error for a PyTorch tensor under automatic differentiation."""
     return TypeError(
         f"{name} requires a gradient, and none is recorded here. Call under torch.no_grad(), or pass its detach()"
     )
@@ -179,5 +179,5 @@ def fits(a: GpuArray, spec: TensorSpec) -> bool:
 
 
 def stands_for(shape: tuple[int, ...], dtype: str, spec: TensorSpec) -> bool:
-    """Whether an array of this shape and dtype may be an input; dtypes that NumPy lacks may travel as their bits."""
+    """Whether an array of this shape and dtype may be an input; dtypes that NumPy lacks may be passed as bits."""
     return dtype in (spec.dtype, DTYPES[spec.dtype].storage) and shape == spec.shape

@@ -2,15 +2,15 @@
 
 ::
 
-    <root>/v1/keys/<k>/<key>          text: the SHA-256 of the data that the key stands for
+    <root>/v1/keys/<k>/<key>          text: the SHA-256 of the key's data
     <root>/v1/blobs/<s>/<sha256>.so   the data, named by its hash; its mtime is its last use
     <root>/v1/tmp/                    files being written
-    <root>/v1/size                    text: bytes of all data and files being written, and when they were counted
+    <root>/v1/size                    text: bytes of all data and files being written, and the time of that count
 
-Every file appears by a rename, so readers in several processes see all of it or nothing, and a killed
-writer leaves only a file in ``tmp`` that a later collection sweeps. Data that does not
-match its name is dropped and reads as absent: the caller builds it again. Writers come one at a time, and make room
-before they write: the bound holds at every moment, for data that fits it.
+Every file appears by a rename, so readers in several processes see a whole file or none. A killed writer leaves only
+a file in ``tmp``, which a later collection deletes. Data that does not match its name is deleted and counts as absent:
+the caller builds it again. Writers are serialised by a lock and make room before they write. So the cache never exceeds
+its limit, except for a single file larger than the limit.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from tilewright.paths import cache_root
 from tilewright.serialization import Json
 
 LIMIT = 2 << 30  # bytes
-GRACE = 120.0  # seconds for which a used entry is safe from :meth:`ArtifactCache.gc`
-_STALE = 60.0  # seconds without a write after which a file in tmp belongs to no one
-_RECOUNT = 3600.0  # seconds for which the size is kept by adding: others may have removed files
-_SPARE = 16  # a full cache gives up this part of its limit at once
-_MAKING = 600.0  # seconds for which a maker of what every kernel needs is waited for
+GRACE = 120.0  # seconds after its last use in which an entry is safe from :meth:`ArtifactCache.gc`
+_STALE = 60.0  # seconds without a write after which a file in tmp counts as abandoned
+_RECOUNT = 3600.0  # seconds between full counts of the size: other programs may have removed files
+_SPARE = 16  # a full cache frees this fraction of its limit at once
+_MAKING = 600.0  # longest wait in seconds for another process that builds a shared artifact
 _HEX = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
 class CacheStats(Json):
-    """What a cache holds: where, how many entries, their bytes, and the bound on these."""
+    """Contents of a cache: its folder, number of entries, their bytes, and the limit in bytes."""
 
     root: str
     entries: int
@@ -51,10 +51,10 @@ class CacheStats(Json):
 
 
 class ArtifactCache:
-    """A size-bounded cache of binaries, least recently used out first.
+    """A size-bounded cache of binaries with least-recently-used eviction.
 
     Safe from several threads and processes. ``root`` defaults to :func:`~tilewright.paths.cache_root`. Raises
-    ``TilewrightError`` where the folder cannot be used: not writable, full, or another user's.
+    ``TilewrightError`` for an unusable folder: not writable, full, or another user's.
     """
 
     def __init__(self, root: str | os.PathLike[str] | None = None, limit_bytes: int = LIMIT) -> None:
@@ -71,7 +71,7 @@ class ArtifactCache:
                     folder.chmod(0o700)
 
     def get(self, key: str) -> str | None:
-        """Path of the data under ``key``, checked against its hash; ``None`` when there is none."""
+        """Path of the data under ``key``, checked against its hash; ``None`` without an entry."""
         entry = self._entry(key)
         try:
             named = entry.read_text().strip()
@@ -98,12 +98,12 @@ class ArtifactCache:
         return str(blob)
 
     def made(self, key: str, make: Callable[[], bytes]) -> tuple[str, bool]:
-        """Path of the data under ``key``, made where it is not there, and whether it was there."""
+        """Path of the data under ``key``, and whether it was in the cache; calls ``make`` if it was not."""
         path = self.get(key)
         return (self.put(key, make()), False) if path is None else (path, True)
 
     def made_once(self, key: str, make: Callable[[], bytes]) -> str:
-        """Path of what every kernel needs: whoever comes while it is made waits for it, in other processes too."""
+        """Path of data that every kernel needs: other threads and processes wait while one of them makes it."""
         path = self.get(key)
         if path is None:
             with self._alone("keys", _MAKING):
@@ -111,20 +111,20 @@ class ArtifactCache:
         return path
 
     def path(self, named: str) -> Path:
-        """Where data of this hash lies, or would lie. Raises ``ValueError`` for what is none."""
+        """Path of data with this hash, existing or not. Raises ``ValueError`` for an invalid hash."""
         if not _HEX.fullmatch(named):
             raise ValueError(f"{named[:80]!r} is not a SHA-256")
         return self._blob(named)
 
     def stats(self) -> CacheStats:
-        """Count and size of what is stored."""
+        """Number and total size of the entries."""
         sizes = [size for _, size, _ in self._blobs()]
         return CacheStats(str(self.root), len(sizes), sum(sizes), self.limit_bytes)
 
     def gc(self, limit: int | None = None, grace: float = GRACE) -> int:
-        """Drop the least recently used data until ``limit`` bytes are left; the bytes freed.
+        """Delete the least recently used data until ``limit`` bytes are left; returns the bytes freed.
 
-        What was used in the last ``grace`` seconds stays: someone may be about to load it.
+        Entries used in the last ``grace`` seconds stay: another process may be about to load them.
         """
         with _clear_errors(self.root), self._alone("blobs", PATIENCE):
             freed, left = self._collect(self.limit_bytes if limit is None else limit, grace)
@@ -132,13 +132,13 @@ class ArtifactCache:
         return freed
 
     def _make_room(self, size: int) -> None:
-        """Count ``size`` bytes more, and drop the least recently used data where they do not fit. Too much is counted
-        where this process is killed before it has written them, never too little."""
+        """Add ``size`` bytes to the count, and delete the least recently used data if they do not fit. If this process
+        is killed before it writes, the count is too high, never too low."""
         now = time.time()
         try:
             total, counted = map(float, (self._base / "size").read_text().split())
             known = 0 <= now - counted < _RECOUNT
-        except (OSError, ValueError):  # there is none yet, or its writer was killed
+        except (OSError, ValueError):  # no count yet, or its writer was killed
             total, counted, known = 0.0, now, False
         if not known or total + size > self.limit_bytes:
             total, counted = float(self._collect(self.limit_bytes - size, 0.0, self.limit_bytes // _SPARE)[1]), now
@@ -148,7 +148,7 @@ class ArtifactCache:
         (self._base / "size").write_text(f"{size} {counted}")
 
     def _collect(self, limit: int, grace: float, spare: int = 0) -> tuple[int, int]:
-        """Drop data until ``limit`` bytes are left, or ``spare`` less where any goes; bytes that are freed and left."""
+        """Delete data until ``limit`` bytes are left (``spare`` less if any must go). Returns bytes freed and left."""
         now = time.time()
         found = sorted(self._blobs())
         total = sum(size for _, size, _ in found) + self._drafted(now)
@@ -167,7 +167,7 @@ class ArtifactCache:
         return freed, total - freed
 
     def _drafted(self, now: float) -> int:
-        """Bytes of files in ``tmp``, which no writer that waited for its turn has; what killed ones left is dropped."""
+        """Bytes of files in ``tmp``: those of writers without the lock. Deletes files of killed writers."""
         total = 0
         for path in (self._base / "tmp").iterdir():
             with contextlib.suppress(OSError):
@@ -180,15 +180,15 @@ class ArtifactCache:
 
     @contextlib.contextmanager
     def _alone(self, folder: str, patience: float) -> Iterator[None]:
-        """One at a time, in other processes too; where folders cannot be locked, or a stopped process has locked it,
-        beside each other."""
+        """Hold a lock against other threads and processes. Continue without it if the folder cannot be locked, or a
+        stopped process holds the lock."""
         with contextlib.ExitStack() as held:
             with contextlib.suppress(OSError):
                 held.enter_context(locked(self._base / folder, patience))
             yield
 
     def _sweep(self, now: float) -> None:
-        # Keys whose data went.
+        # Delete keys without data.
         for path in self._files("keys"):
             with contextlib.suppress(OSError, UnicodeDecodeError):
                 if not self._blob(path.read_text().strip()).exists() and now - path.stat().st_mtime > GRACE:
@@ -219,7 +219,7 @@ class ArtifactCache:
 
 
 def _intact(blob: Path, named: str) -> bool:
-    # Reading it is the check that matters: a torn page, a truncated copy, a flipped bit.
+    # Reading the data is the check: it finds torn pages, truncated copies and flipped bits.
     try:
         data = blob.read_bytes()
     except OSError:

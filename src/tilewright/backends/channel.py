@@ -1,7 +1,7 @@
 """Messages between a process and its isolated child: length-prefixed JSON over a socket.
 
-Both directions carry JSON only. The child runs code under test, or compiles it, and may send anything, so the parent
-never unpickles what comes from it.
+Both directions carry JSON only. The child runs or compiles code under test and may send anything, so the parent
+never unpickles its messages.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from collections.abc import Mapping
 from typing import Any
 
 _HEADER = struct.Struct("!I")
-LIMIT = 64 << 20  # bytes in one message; a longer one means that the peer is corrupt
+LIMIT = 64 << 20  # bytes in one message; a longer message means that the peer is corrupt
 
 
 class ChannelClosed(EOFError):
-    """The peer is gone, or sent something that is no message."""
+    """The peer is gone, or sent an invalid message."""
 
 
 class Channel:
@@ -34,8 +34,8 @@ class Channel:
         return self.sock.fileno()
 
     def send(self, message: Mapping[str, Any], timeout: float | None = None) -> None:
-        """Write one message. Raises ``ChannelClosed`` when the peer is gone, and ``TimeoutError`` when it has not taken
-        the whole message after ``timeout`` seconds: what it took of it stays with it."""
+        """Write one message. Raises ``ChannelClosed`` if the peer is gone, and ``TimeoutError`` if the peer has not
+        accepted the whole message after ``timeout`` seconds: it may then have a part of the message."""
         data = json.dumps(message, separators=(",", ":")).encode()
         self.sock.settimeout(timeout)
         try:
@@ -66,7 +66,7 @@ class Channel:
     def _take(self, count: int, end: float | None, keep: bool = False) -> bytes:
         """First ``count`` pending bytes, read as needed; with ``keep`` they stay pending.
 
-        A timeout in mid-message loses nothing: what came so far stays pending.
+        A timeout in the middle of a message loses nothing: the bytes received so far stay pending.
         """
         while len(self._pending) < count:
             left = None if end is None else end - time.monotonic()
@@ -85,7 +85,7 @@ class Channel:
         return data
 
     def _readable(self, seconds: float) -> bool:
-        """Whether a message or the channel's end came before the timeout in seconds. ``select`` ends at 1,024 files."""
+        """Whether data or the channel's end came within ``seconds``. ``poll``: ``select`` is limited to 1,024 files."""
         poll = select.poll()
         poll.register(self.sock, select.POLLIN)
         return bool(poll.poll(math.ceil(seconds * 1000)))

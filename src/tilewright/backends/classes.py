@@ -1,4 +1,4 @@
-"""Names of device classes: made of what makers call their devices, in letters that may travel."""
+"""Names of device classes, from vendors' device names, in characters that are valid everywhere."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from tilewright.core import digest
 
 LONGEST = 100
-"""Characters of a class' name."""
+"""Largest length of a class's name."""
 
 
 def words(text: str) -> list[str]:

@@ -1,8 +1,9 @@
-"""Compilers that are libraries, each in worker processes: what ends or overruns one costs a kernel, never this process.
+"""Runs compilers that are libraries in worker processes: a crash or timeout costs one kernel, not this process.
 
-A worker is confined as other compilers are (``confine.py``), takes one source at a time, and stays for the next one:
-starting it takes as long as compiling a kernel. As many run as threads compile at once. One goes when nobody asked it
-for ``IDLE`` seconds, when this process ends, and at the deadline of a compilation even where this process is stopped.
+A worker is confined as other compilers are (``confine.py``). It takes one source at a time and stays for the next one:
+its start takes as long as compiling a kernel. Each thread that compiles at the same time has a worker. A worker ends
+after ``IDLE`` seconds without a request, and when this process ends. It also ends at the deadline of a compilation,
+even if this process is stopped.
 """
 
 from __future__ import annotations
@@ -32,20 +33,20 @@ from tilewright.backends.toolchain import CompileError, CompileTimeout, ended
 from tilewright.errors import TilewrightError
 
 IDLE = 60.0
-"""Seconds after which a worker ends that nobody asks for anything."""
+"""Seconds without a request after which a worker ends."""
 
 MOST = LIMIT // 2
-"""Bytes of code that a worker hands over."""
+"""Largest size of the code that a worker returns, in bytes."""
 
 Compile = Callable[[str, Sequence[str]], tuple[bytes, str]]
-"""Code and log of a source under arguments; raises ``CompileError`` where the source is at fault."""
+"""Compiles a source with arguments into code and log; raises ``CompileError`` for an error in the source."""
 
 
 @dataclass(frozen=True)
 class LibraryCompiler:
     """A compiler that is a library. Safe to use from several threads, which compile at the same time.
 
-    ``name`` stands in messages; ``module`` calls :func:`serve` when it is run; ``variables`` are beginnings of the
+    ``name``: for messages; ``module``: calls :func:`serve` as a program; ``variables``: prefixes of the
     environment variables that the library needs.
     """
 
@@ -54,19 +55,19 @@ class LibraryCompiler:
     variables: tuple[str, ...] = ()
 
     def compile(self, source: str, arguments: Sequence[str], deadline: float) -> tuple[bytes, str]:
-        """Code and log of a source, made within ``deadline`` seconds of wall time.
+        """Compile a source into code and log within ``deadline`` seconds of wall time.
 
-        Raises ``CompileError`` where the source is at fault, ends the compiler or takes more than ``MEMORY``,
-        ``CompileTimeout`` past the deadline, and ``TilewrightError`` where no worker can be started.
+        Raises ``CompileError`` for an error in the source, and for a source that ends the compiler or exceeds
+        ``MEMORY``; ``CompileTimeout`` past the deadline; ``TilewrightError`` if no worker can be started.
         """
         end = time.monotonic() + deadline
         request = {"source": source, "arguments": list(arguments), "deadline": deadline}
         variables = self._environment()
-        # A worker has the cores and the priority of the thread that started it.
+        # A worker inherits the cores and the priority of the thread that started it.
         kind = (self.module, tuple(sorted(variables.items())), os.getpriority(os.PRIO_PROCESS, 0), affinity())
         worker = _workers.take(kind)
         if worker is not None:
-            # It may have been idle for too long, or killed; or an earlier source spoilt it. A new one will tell.
+            # It may have ended after idling, been killed, or been corrupted by an earlier source: try a new one then.
             with contextlib.suppress(ChannelClosed):
                 return self._ask(worker, kind, request, end)
         worker = _workers.start(self.module, variables)
@@ -83,9 +84,9 @@ class LibraryCompiler:
             sound = True
         except TimeoutError:
             raise CompileTimeout(f"{self.name} took more than {request['deadline']:g} s and was stopped") from None
-        except (KeyError, TypeError, ValueError):  # what compiles a source may come to do whatever that wants
+        except (KeyError, TypeError, ValueError):  # a malicious source may make the compiler answer anything
             raise CompileError(f"{self.name} printed no readable code") from None
-        finally:  # whatever else still compiles, also where Ctrl-C comes between
+        finally:  # do not reuse a worker that may still compile, also after Ctrl-C
             _workers.give(kind, worker) if sound else _workers.end(worker)
         if isinstance(made, TilewrightError):
             raise made
@@ -108,7 +109,7 @@ class LibraryCompiler:
 
 
 def _made(answer: dict[str, Any]) -> tuple[bytes, str] | TilewrightError:
-    """What a worker's answer says. Raises ``KeyError``, ``TypeError`` and ``ValueError`` for one that says nothing."""
+    """Parse a worker's answer. Raises ``KeyError``, ``TypeError`` or ``ValueError`` for an invalid one."""
     if "code" in answer:
         return base64.b64decode(answer["code"], validate=True), str(answer["log"])
     if answer["source"]:
@@ -116,11 +117,11 @@ def _made(answer: dict[str, Any]) -> tuple[bytes, str] | TilewrightError:
     return TilewrightError(str(answer["error"]), str(answer["hint"]))
 
 
-# --------------------------------------------------------------------------- this end
+# --------------------------------------------------------------------------- the parent's side
 
 
 class _Worker:
-    """One process. ``ready``: it has begun to serve; ``said``, once it has ended: its standard error."""
+    """One worker process. ``ready``: whether it has begun to serve; ``said``: its standard error, once it has ended."""
 
     def __init__(self, module: str, variables: dict[str, str]) -> None:
         self.ready = False
@@ -143,7 +144,7 @@ class _Worker:
         return os.path.join(self.folder, "said")
 
     def ask(self, request: dict[str, Any], end: float) -> dict[str, Any]:
-        """Its answer. Raises ``ChannelClosed`` where it ends, and ``TimeoutError`` at ``end``."""
+        """Send a request; returns the answer. Raises ``ChannelClosed`` if the worker ends, else ``TimeoutError``."""
         try:
             if not self.ready:
                 self.channel.receive(_left(end))
@@ -152,11 +153,11 @@ class _Worker:
             return self.channel.receive(_left(end))
         except ChannelClosed:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(1)  # so that its own exit status is told
+                self.process.wait(1)  # collects the worker's own exit status
             raise
 
     def end(self) -> None:
-        """Kill it, if it has not ended."""
+        """Kill the worker if it still runs."""
         if self.process.poll() is None:
             kill_group(self.process)
         with contextlib.suppress(OSError), open(self._errors, "rb") as said:
@@ -168,16 +169,16 @@ class _Worker:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def forget(self) -> None:
-        """In a fork: it is another process's."""
+        """After a fork, in the child: the worker belongs to the parent."""
         self.channel.close()
-        self.process.returncode = 0  # so that nobody waits for it
+        self.process.returncode = 0  # prevents a wait for the parent's worker
 
 
 class _Workers:
-    """The compiler workers of this process; idle workers by their kind.
+    """The compiler workers of this process, with idle workers by kind.
 
-    ``steady``: held while they change, and by who forks, so that a fork knows all that are not its own: an end of a
-    worker's socket that stayed open there would hide that the worker ended.
+    ``steady``: a lock held during changes and forks, so that a forked child knows all workers of its parent. It must
+    close their sockets: a socket that stays open in the child would hide the end of a worker.
     """
 
     def __init__(self) -> None:
@@ -186,7 +187,7 @@ class _Workers:
         self._idle: dict[object, list[_Worker]] = {}
 
     def start(self, module: str, variables: dict[str, str]) -> _Worker:
-        """A new worker. Raises ``TilewrightError`` where none can be started."""
+        """Start a worker. Raises ``TilewrightError`` if none can be started."""
         with self.steady:
             try:
                 worker = _Worker(module, variables)
@@ -196,32 +197,32 @@ class _Workers:
             return worker
 
     def take(self, kind: object) -> _Worker | None:
-        """An idle worker of a kind."""
+        """An idle worker of a kind, or ``None``."""
         with self.steady:
             self._bury()
             idle = self._idle.get(kind)
             return idle.pop() if idle else None
 
     def give(self, kind: object, worker: _Worker) -> None:
-        """A worker is idle."""
+        """Put an idle worker back."""
         with self.steady:
             self._idle.setdefault(kind, []).append(worker)
 
     def end(self, worker: _Worker) -> None:
-        """A worker is of no more use."""
+        """End a worker that is no longer usable."""
         with self.steady:
             worker.end()
             self._all.discard(worker)
 
     def close(self) -> None:
-        """End all."""
+        """End all workers."""
         with self.steady:
             self._idle.clear()
             for worker in list(self._all):
                 self.end(worker)
 
     def forget(self) -> None:
-        """In a fork: they are the other process's."""
+        """After a fork, in the child: the workers belong to the parent."""
         for worker in self._all:
             worker.forget()
         self._all.clear()
@@ -229,7 +230,7 @@ class _Workers:
         self.steady.release()
 
     def _bury(self) -> None:
-        """Collect the exit status of workers that ended by themselves."""
+        """Collect the exit status of idle workers that have ended."""
         for kind, idle in list(self._idle.items()):
             alive = [w for w in idle if w.process.poll() is None]
             for worker in set(idle).difference(alive):
@@ -252,11 +253,11 @@ def _left(end: float) -> float:
     return max(1e-3, end - time.monotonic())
 
 
-# --------------------------------------------------------------------------- the worker's end
+# --------------------------------------------------------------------------- the worker's side
 
 
 def serve(compile_: Compile) -> None:
-    """Answer compilations that come over standard input until it closes, or nobody asks any more."""
+    """Compile the requests from standard input until it closes, or no request comes for ``IDLE`` seconds."""
     channel = Channel(socket.socket(fileno=os.dup(0)))
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)  # for a compiler that reads its standard input
@@ -264,7 +265,7 @@ def serve(compile_: Compile) -> None:
     with contextlib.suppress(ChannelClosed, TimeoutError):
         while True:
             request = channel.receive(IDLE)
-            # Its signal ends this process also within a library, for where nobody is left to do it.
+            # The signal ends this process even inside a library, in case the parent cannot.
             signal.alarm(math.ceil(request["deadline"]) + 1)
             answer = _answer(compile_, request)
             channel.send(answer)
@@ -281,7 +282,7 @@ def _answer(compile_: Compile, request: dict[str, Any]) -> dict[str, Any]:
         return {"code": base64.b64encode(code).decode(), "log": log[:LOG]}
     except MemoryError:
         why = f"the compiler needs more than {MEMORY >> 30} GiB of memory"
-        return {"error": why, "source": True, "log": "", "spent": True}  # what it has taken it may keep
+        return {"error": why, "source": True, "log": "", "spent": True}  # the library may never free its memory
     except CompileError as e:
         return {"error": e.message, "source": True, "log": e.log[:LOG]}
     except TilewrightError as e:

@@ -1,4 +1,4 @@
-"""Which cores this process may use, by the scheduler's affinity and the control group's quota; the machine's memory."""
+"""The cores that this process may use, from affinity and the control group's quota; the machine's memory."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ CGROUP = Path("/sys/fs/cgroup")
 
 
 def affinity() -> tuple[int, ...]:
-    """Numbers of the cores that this process may run on, sorted."""
+    """Sorted numbers of the cores that this process may run on."""
     if hasattr(os, "sched_getaffinity"):
         return tuple(sorted(os.sched_getaffinity(0)))
     return tuple(range(os.cpu_count() or 1))
 
 
 def physical_memory() -> int:
-    """The machine's memory in bytes; 0 where that is not known."""
+    """The machine's memory in bytes; 0 if unknown."""
     try:
         return int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (ValueError, OSError, AttributeError):
@@ -28,7 +28,7 @@ def physical_memory() -> int:
 
 
 def available_cores() -> int:
-    """How many cores this process may keep busy: its affinity, and no more than its quota; at least 1."""
+    """Number of cores that this process may keep busy: the smaller of its affinity and its quota, at least 1."""
     quota = cpu_quota()
     cores = len(affinity())
     return cores if quota is None else max(1, min(cores, int(quota + 0.001)))
@@ -36,16 +36,16 @@ def available_cores() -> int:
 
 @dataclass(frozen=True)
 class Throttling:
-    """How often, and for how many seconds in all, the quota stopped this process's group."""
+    """Number of throttled periods of this process's group, and their total seconds."""
 
     periods: int
     seconds: float
 
 
 def cpu_quota(root: Path = CGROUP, membership: str | None = None) -> float | None:
-    """Processor time a second that the control group allows, in cores; ``None`` for no limit.
+    """Quota of the control group in cores; ``None`` without a limit.
 
-    The tightest limit of the group and those above it counts, in version 1 and 2 hierarchies.
+    The tightest limit of the group and its ancestors counts, in version 1 and 2 hierarchies.
     """
     limits = []
     for folder in _folders(root, membership):
@@ -56,7 +56,7 @@ def cpu_quota(root: Path = CGROUP, membership: str | None = None) -> float | Non
 
 
 def throttling(root: Path = CGROUP, membership: str | None = None) -> Throttling:
-    """What the control group reports of throttling; zeros where it reports nothing."""
+    """The control group's throttling; zeros if it reports none."""
     worst = Throttling(0, 0.0)
     for folder in _folders(root, membership):
         pairs = dict(line.split(maxsplit=1) for line in text_of(folder / "cpu.stat").splitlines() if " " in line)
@@ -78,7 +78,7 @@ def _quota_of(folder: Path) -> float | None:
 
 
 def _folders(root: Path, membership: str | None) -> list[Path]:
-    """The folders that describe this process's group and its ancestors, in every cpu hierarchy."""
+    """Folders of this process's group and its ancestors, in every cpu hierarchy."""
     text = membership if membership is not None else text_of(Path("/proc/self/cgroup"))
     folders = []
     for line in text.splitlines():
@@ -92,7 +92,7 @@ def _folders(root: Path, membership: str | None) -> list[Path]:
             continue
         group = Path(path.lstrip("/"))
         folders += [base / part for base in bases for part in (group, *group.parents)]
-    # In a container the path often lies outside its own view: the root describes the container then.
+    # In a container the path is often invisible: then the root describes the container.
     return [f for f in dict.fromkeys([*folders, root, root / "cpu"]) if f.is_dir()]
 
 
@@ -104,17 +104,17 @@ def _number(text: str | None) -> float:
 
 
 def parse_cores(text: str) -> tuple[int, ...]:
-    """``0-1,4`` as numbers, sorted."""
+    """Sorted core numbers from a text such as ``0-1,4``."""
     cores: set[int] = set()
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
-        # A range is bounded so that a typing error does not fill the memory.
+        # Limit the range, so that a typing error does not fill the memory.
         cores.update(range(int(first), min(int(last or first), int(first) + 65535) + 1))
     return tuple(sorted(cores))
 
 
 def format_cores(cores: Iterable[int]) -> str:
-    """Numbers as ``0-1,4``."""
+    """Core numbers as a text such as ``0-1,4``."""
     parts: list[list[int]] = []
     for c in sorted(cores):
         if parts and parts[-1][1] == c - 1:

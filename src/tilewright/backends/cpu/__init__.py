@@ -1,1 +1,1 @@
-"""The CPU: C++ through the system's compiler, loaded into this process."""
+"""The CPU backend: C++ compiled by the system's compiler and loaded into this process."""

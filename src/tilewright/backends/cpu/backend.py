@@ -23,13 +23,13 @@ from tilewright.units import counted
 
 ARCHS = ("x86_64", "aarch64")
 PEAK_SECONDS = 0.04
-"""For which the peak is sampled, at least; bandwidths for parts of it."""
+"""Least number of seconds to sample the peak; bandwidths take a fraction of it."""
 
 
 class CpuBackend(Backend):
     """Compiles C++ with the system's compiler; kernels run on this process's threads.
 
-    Nothing but the compiler refuses a kernel, and no guard looks at a CPU: its noise is told of when a run starts.
+    Only the compiler refuses a kernel, and a CPU has no guard: warnings of noise appear when a run starts.
     """
 
     name = "cpu"
@@ -67,7 +67,7 @@ class CpuBackend(Backend):
     # ------------------------------------------------------------------ devices
 
     def devices(self) -> tuple[str, ...]:
-        """One: all cores that this process may use."""
+        """A single device: all cores that this process may use."""
         return (f"cpu:{format_cores(affinity()[: available_cores()])}",)
 
     def place(self, target: str | Target, device: str, threads: int) -> tuple[Target, Device]:
@@ -75,7 +75,7 @@ class CpuBackend(Backend):
         return found, parse_device(device, found.threads)
 
     def build_cores(self, device: Device) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The cores that the device has not, and its own."""
+        """The cores outside the device, and the device's own cores."""
         taken = self._cores(device)
         return tuple(c for c in affinity() if c not in taken), taken
 
@@ -88,7 +88,7 @@ class CpuBackend(Backend):
         return noise_warnings()
 
     def peaks(self, task: Task, device: Device) -> Peaks:
-        """Measured now on the device's cores."""
+        """Peak rates, measured now on the device's cores."""
         from tilewright.backends.cpu.peak import PeakProbe, per_float32
 
         with PeakProbe(task.target, self._cores(device)[: task.target.threads]) as probe:
@@ -135,7 +135,7 @@ class CpuBackend(Backend):
 
 
 def machine_rows(machine: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What ``doctor`` prints of the processor."""
+    """Lines of ``doctor`` about the processor."""
     compiler = machine["compiler"]
     rows = [
         ("processor", f"{machine['model']}; {counted(machine['available_cores'], 'core')} to use"),

@@ -1,4 +1,4 @@
-"""Several kernels into one library, through the cache."""
+"""Builds several kernels into one library, through the cache."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ def build_library(
 
 
 def library_key(unit: str, target: Target, compiler: Compiler) -> str:
-    """What a library's bytes depend on, and nothing else: source, flags, compiler, support object."""
+    """Cache key of a library: source, flags, compiler and support object determine its bytes."""
     options = [*flags(target, compiler.family), *link_flags(compiler)]
     return digest(["library", compiler.key, options, support_hash(), sha256(unit.encode()).hexdigest()])
 
 
 class CpuToolchain:
-    """The system's compiler as a :class:`~tilewright.backends.toolchain.Toolchain` of one target. Safe from threads."""
+    """The system's compiler as a :class:`~tilewright.backends.toolchain.Toolchain` of one target. Thread-safe."""
 
     emulated = False
-    batch = 8  # kernels a unit: parsing the prelude costs as much as compiling one
+    batch = 8  # kernels per unit: parsing the prelude costs as much as compiling a kernel
 
     def __init__(self, target: Target, cache: ArtifactCache | None = None, compiler: Compiler | None = None) -> None:
         self.target = target

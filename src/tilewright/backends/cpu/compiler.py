@@ -1,8 +1,8 @@
-"""Finding the system's C++ compiler, and running it: source text in, bytes of a shared library out.
+"""Finds the system's C++ compiler, and runs it: from source text to the bytes of a shared library.
 
-Source goes in by standard input and nothing in the output depends on where or when it was compiled,
-so equal inputs give equal bytes. Libraries need libc and libm only: libstdc++ and libgcc's shared
-half are not linked, and an undefined symbol is an error when it is built, not when it is loaded.
+Source enters by standard input, and the output does not depend on the place or time of the compilation.
+So equal inputs give equal bytes. Libraries need libc and libm only: libstdc++ and libgcc's shared
+half are not linked, and an undefined symbol is an error of the build, not of the load.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _HINT = (
 
 @dataclass(frozen=True)
 class Compiler:
-    """A C++ compiler: where it is, its dialect (``gcc``, ``clang``, ``apple-clang``), its version.
+    """A C++ compiler: its path, its dialect (``gcc``, ``clang``, ``apple-clang``), its version.
 
-    ``version`` says what it is wherever it lies, machine and release included; ``arguments`` are
-    those that $CXX puts after the path (``ccache g++``).
+    ``version`` identifies the compiler at any path, machine and release included; ``arguments``: words that
+    $CXX has after the path (``ccache g++``).
     """
 
     path: str
@@ -123,7 +123,7 @@ def _identify(path: str, arguments: tuple[str, ...]) -> Compiler:
         family = "clang"
     elif "gcc" in first.lower() or "g++" in first.lower() or "Free Software Foundation" in said[0]:
         family = "gcc"
-        # The first word is the name by which it was called: c++ and g++ are one compiler.
+        # The first word is the name of the call: c++ and g++ are one compiler.
         first = "gcc " + first.partition(" ")[2]
     else:
         raise TilewrightError(f"{path} is neither GCC nor Clang: it says {one_line(first)!r}", _HINT)
@@ -152,7 +152,7 @@ def compile_library(
 
 
 def link_flags(compiler: Compiler) -> tuple[str, ...]:
-    """Flags that make a shared library which needs libc and libm only."""
+    """Linker flags for a shared library that needs libc and libm only."""
     if sys.platform == "darwin":
         return ("-shared", "-nostdlib++", "-Wl,-x", "-Wl,-undefined,error")
     linker = (
@@ -164,7 +164,7 @@ def link_flags(compiler: Compiler) -> tuple[str, ...]:
         "--hash-style=gnu",
         "-s",
     )
-    # Without start files: they hold nothing that a library without constructors needs.
+    # Without start files: a library without constructors needs none of their code.
     plugin = ("-fno-use-linker-plugin",) if compiler.family == "gcc" else ()
     return (
         "-shared", "-nostartfiles", "-nodefaultlibs", *plugin, *(f"-Wl,{x}" for x in linker),
@@ -179,7 +179,7 @@ def support_sources() -> tuple[Path, ...]:
 
 @lru_cache(maxsize=1)
 def support_hash() -> str:
-    """Hash of everything the support object is made from, headers included."""
+    """Hash of all files of the support object, headers included."""
     files = sorted(p for p in SUPPORT.iterdir() if p.suffix in (".c", ".cpp", ".h"))
     return digest([[p.name, sha256(p.read_bytes()).hexdigest()] for p in files])
 
@@ -208,13 +208,13 @@ _LANGUAGE = {".c": "c", ".cpp": "c++"}
 
 
 def support_flags(target: Target, compiler: Compiler) -> tuple[str, ...]:
-    """A target's flags without those that only C++ takes."""
+    """A target's flags without those for C++ alone."""
     only_cxx = ("-std=c++17", "-fno-rtti", "-fno-threadsafe-statics")
     return tuple(f for f in flags(target, compiler.family) if f not in only_cxx)
 
 
 def compiled(command: Sequence[str], source: str, deadline: float) -> bytes:
-    """The file that a compiler makes of a text, as :func:`run_compiler` runs it."""
+    """The output file of a compiler for a text, run by :func:`run_compiler`."""
     with scratch() as folder:
         out = os.path.join(folder, "out")
         run_compiler([*command, "-o", out], source, deadline)
@@ -222,7 +222,7 @@ def compiled(command: Sequence[str], source: str, deadline: float) -> bytes:
 
 
 def run_compiler(command: Sequence[str], source: str, deadline: float) -> None:
-    """Run a compiler, confined, on a text within ``deadline`` seconds. Raises ``CompileError`` with what it said."""
+    """Run a confined compiler on a text within ``deadline`` seconds. Raises ``CompileError`` with its messages."""
     ran = confined(command, source, deadline)
     if ran.timed_out or _OUT_OF_TIME in ran.said:
         raise CompileTimeout(f"the compiler took more than {deadline:g} s and was stopped", ran.said)

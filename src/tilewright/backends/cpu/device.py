@@ -24,11 +24,11 @@ _VECTOR_FEATURES = ("amx", "avx", "bf16", "f16c", "fma", "fp16", "fphp", "i8mm",
 
 @dataclass(frozen=True)
 class CpuDevice(Device):
-    """Cores that kernels run on."""
+    """A CPU device: a set of cores that kernels run on."""
 
     @property
     def cores(self) -> tuple[int, ...]:
-        """Their numbers, sorted."""
+        """Sorted core numbers."""
         return parse_cores(self.name.partition(":")[2])
 
 
@@ -69,7 +69,7 @@ def _device(cores: Iterable[int]) -> CpuDevice:
 
 @lru_cache(maxsize=1)
 def device_model() -> str:
-    """The processor's own name, made specific: best kernels belong to it."""
+    """The processor's name with family and model numbers: stored kernels belong to it."""
     if sys.platform == "darwin":
         return sysctl("machdep.cpu.brand_string") or platform.processor() or "unknown"
     try:
@@ -80,14 +80,14 @@ def device_model() -> str:
 
 
 def parse_model(text: str) -> str:
-    """The model in a ``/proc/cpuinfo`` text; empty when it names none."""
+    """The model in a ``/proc/cpuinfo`` text; empty if the text names none."""
     found: dict[str, str] = {}
     for line in text.splitlines():
         name, colon, value = line.partition(":")
         if colon and value.strip():
             found.setdefault(name.strip(), value.strip())
     if "model name" in found and "cpu family" in found:
-        # Virtual machines often show a family's name only; the numbers tell its members apart.
+        # Virtual machines often show only a family's name; the numbers identify the member.
         numbers = f"family {found['cpu family']} model {found.get('model', '?')}"
         return f"{' '.join(found['model name'].split())} ({numbers})"
     if "CPU part" in found:
@@ -97,10 +97,10 @@ def parse_model(text: str) -> str:
 
 
 def describe_machine(measure: bool = True) -> dict[str, Any]:
-    """What this machine is and what would be used, as JSON, for ``tilewright doctor``.
+    """Facts about this machine and the tools on it, as JSON, for ``tilewright doctor``.
 
-    With ``measure``, peak float32 operations and memory bandwidth of one core, which takes about half
-    a second and needs a compiler. What cannot be had is ``None``, with the reason under ``problems``.
+    With ``measure``, also peak float32 operations and memory bandwidth of one core, which takes about half
+    a second and needs a compiler. A missing fact is ``None``, with the reason under ``problems``.
     """
     from tilewright.backends.cpu.compiler import find_compiler
 
@@ -141,7 +141,7 @@ def describe_machine(measure: bool = True) -> dict[str, Any]:
 
 
 COPIED = 64 << 20, 256 << 20
-"""Bytes that are copied for the bandwidth: at least, and at most."""
+"""Least and largest number of bytes copied to measure bandwidth."""
 
 
 def measure_machine(seconds: float = 0.15) -> dict[str, float]:
@@ -158,7 +158,7 @@ def measure_machine(seconds: float = 0.15) -> dict[str, float]:
 
 
 def cpu_class(model: str, variant: str, cores: int) -> str:
-    """``cpu-amd-epyc-9b45-f26m17-avx512bf16-2c``: model, best instruction set, cores."""
+    """Device class such as ``cpu-amd-epyc-9b45-f26m17-avx512bf16-2c``: model, best instruction set, cores."""
     short = re.sub(r"\(family (\w+) model (\w+)\)", r"f\1m\2", model)
     named = [w for w in words(short) if w not in ("cpu", "processor", "r", "tm")]
     return slug("-".join(["cpu", *(named or [digest(model)[:8]]), variant, f"{cores}c"]))

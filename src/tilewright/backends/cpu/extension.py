@@ -1,5 +1,5 @@
-"""Extensions: a C++ file of this package that is compiled against another package's headers, once for each of its
-versions and each compiler, and kept in the cache.
+"""Extensions: a C++ file of this package compiled against another package's headers, cached by compiler and by the
+other package's version.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from tilewright.backends.cpu.structures import SUPPORT
 from tilewright.backends.toolchain import CompileError, CompileTimeout
 from tilewright.core import digest
 
-_DEADLINE = 300.0  # seconds: PyTorch's headers take ten on an idle machine
+_DEADLINE = 300.0  # seconds: PyTorch's headers take ten seconds on an idle machine
 
 
 @dataclass(frozen=True)
 class Extension:
-    """``source``, and the ``headers`` beside it, with the flags and libraries that the other package asks for.
+    """``source``, and the ``headers`` beside it, with the flags and libraries that the other package needs.
 
-    ``version``: whatever tells that package's builds apart; ``log`` is told what the compiler refused.
+    ``version``: identifies that package's build; ``log``: receives the compiler's errors.
     """
 
     source: Path
@@ -35,15 +35,15 @@ class Extension:
     headers: Sequence[str] = ()
 
     def path(self) -> str | None:
-        """Where the library lies, compiled where it was not yet; ``None`` where the compiler refuses the headers.
+        """Path of the library, compiled if needed; ``None`` if the headers do not compile.
 
-        Raises ``TilewrightError`` where there is no compiler, or no cache.
+        Raises ``TilewrightError`` without a compiler or a cache.
         """
         path = self.cached(self._compiled)
-        return path if os.path.getsize(path) else None  # an empty one did not compile when it was tried
+        return path if os.path.getsize(path) else None  # an empty file records a failed compilation
 
     def cached(self, make: Callable[[Compiler, Sequence[str]], bytes]) -> str:
-        """Where the library lies, made from a compiler and its command where it does not yet."""
+        """Path of the library in the cache; ``make`` makes it from a compiler and its command if it is missing."""
         compiler = find_compiler()
         beside = [f"-I{self.source.parent}"] if self.headers else []
         flags = [
@@ -56,7 +56,7 @@ class Extension:
         return path
 
     def _compiled(self, compiler: Compiler, command: Sequence[str]) -> bytes:
-        """The library's bytes; none where the compiler refuses these headers."""
+        """The library's bytes; empty if the headers do not compile."""
         try:
             return compiled([*command, *self.libraries], self.source.read_text(), _DEADLINE)
         except CompileTimeout:

@@ -1,8 +1,8 @@
-"""Loading libraries from their bytes, and calling their kernels.
+"""Loads libraries from their bytes, and calls their kernels.
 
 The bytes are hashed once and loaded from that same memory (an anonymous sealed file; a private
-folder where the system has none), so what was checked is what runs, also where the temporary folder
-is mounted ``noexec``. All libraries of a process share the first one's thread pool.
+folder on systems without one). So the checked bytes are those that run, even if the temporary folder
+is mounted ``noexec``. All libraries of a process share the first library's thread pool.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ from tilewright.paths import cache_root
 CLOCKS = {"monotonic": 0, "cpu": 1}
 """Clock names: elapsed time, and the calling thread's processor time."""
 
-SUPPORT_ABI = 1  # the support object's interface that this loader speaks (TW_SUPPORT_ABI in tw.h)
+SUPPORT_ABI = 1  # version of the support object's interface that this loader uses (TW_SUPPORT_ABI in tw.h)
 
 
 STRUCTURES = structures(SUPPORT / "tw.h")
-"""What artifacts take: ``tw_call``, ``tw_loaded``, ..."""
+"""C structures of artifacts by name: ``tw_call``, ``tw_loaded``, ..."""
 
 Launch, Call, Loaded, Zone = (STRUCTURES[n] for n in ("tw_launch", "tw_call", "tw_loaded", "tw_zone"))
 
 
 def failed(code: int, symbol: str) -> LaunchError:
-    """For a kernel that returned a nonzero code."""
+    """The error for a kernel that returned a nonzero code."""
     return LaunchError(f"kernel {symbol} failed with code {code}")
 
 
 class Block(Protocol):
-    """Memory at an address, for as long as this object lives."""
+    """Memory at an address, for the lifetime of this object."""
 
     address: int
 
 
 Allocate = Callable[[str, int], Block]
-"""Gives memory for a purpose, in words: of a number of bytes, aligned to 4096."""
+"""Allocates memory for a purpose (a text): the given number of bytes, aligned to 4096."""
 
 
 def _fresh(purpose: str, size: int) -> Block:
@@ -63,11 +63,11 @@ _REQUIRED = (
     "tw_support_abi", "tw_env_get", "tw_pool_cores", "tw_pool_workers", "tw_run", "tw_alloc", "tw_free", "tw_flush",
     "tw_time", "tw_time_rounds", "tw_peak_flops", "tw_bandwidth", "tw_copy_bandwidth",
 )  # fmt: skip
-"""Functions that every library has; others came later."""
+"""Functions that every library has; older libraries lack the other functions."""
 
 _loaded: dict[str, LoadedLibrary] = {}
 _watched: ctypes.Array[ctypes.Structure] | None = None
-_host: LoadedLibrary | None = None  # never closed: its pool's threads run its code
+_host: LoadedLibrary | None = None  # never closed: its thread pool runs its code
 
 
 class LoadedLibrary:
@@ -87,10 +87,10 @@ class LoadedLibrary:
         self.abi: int = handle.tw_support_abi()
 
     def address(self, symbol: str) -> int:
-        """Address of a function. Raises ``LoadError`` when there is none of that name."""
+        """Address of a function. Raises ``LoadError`` for a missing symbol."""
         try:
             pointer = getattr(self.handle, symbol)
-        except (AttributeError, ValueError):  # no function of that name, or no name of a function
+        except (AttributeError, ValueError):  # a missing symbol, or an invalid name
             raise LoadError(f"library {self.sha256[:12]} has no kernel {ascii(symbol)[1:-1]}") from None
         return ctypes.cast(pointer, ctypes.c_void_p).value or 0
 
@@ -99,10 +99,10 @@ class LoadedLibrary:
         return LoadedKernel(self, program, launch, threads)
 
     def close(self) -> None:
-        """Unload once every ``load_*`` that returned this library has been closed.
+        """Unload the library once every ``load_*`` call that returned it has been matched by a close.
 
         Its kernels must not be called afterwards. The library that owns the process's thread pool
-        stays.
+        stays loaded.
         """
         with steady:
             self.uses -= 1
@@ -116,7 +116,7 @@ class LoadedLibrary:
 class LoadedKernel:
     """A kernel with its launch arguments bound; call it with the tensors' addresses.
 
-    Safe from several threads: each has a workspace of its own. The GIL is released while it runs.
+    Safe from several threads: each thread has its own workspace. The GIL is released while the kernel runs.
     """
 
     def __init__(self, library: LoadedLibrary, program: LaunchProgram, launch: Mapping[str, int], threads: int) -> None:
@@ -159,14 +159,14 @@ class LoadedKernel:
         self._tw_run = self._support.tw_run
 
     def call(self, tensors: int, workspace: int) -> ctypes.Structure:
-        """A ``struct tw_call`` on tensors, by the address of their addresses, and on a workspace, by its address."""
+        """A ``struct tw_call``. ``tensors``: address of the tensors' addresses; ``workspace``: its address."""
         launches = self._launches
         return Call(ctypes.addressof(launches), len(launches), tensors, workspace, self.zero_fill, self._env)
 
     def described(self, served: int, release: bool = False) -> ctypes.Structure:
-        """The kernel as tables of calls in C hold it (``struct tw_loaded``); this object owns what it points to.
+        """The kernel as a ``struct tw_loaded`` for call tables in C; this object owns the memory it points to.
 
-        ``served``: address of the count of calls; ``release``: whether other Python threads run meanwhile.
+        ``served``: address of the call counter; ``release``: whether the call releases the GIL.
         """
         launches = self._launches
         return Loaded(
@@ -175,15 +175,15 @@ class LoadedKernel:
         )  # fmt: skip
 
     def run(self, pointers: Sequence[int]) -> None:
-        """Call it once. ``pointers``: the inputs' addresses in call order, then the output's.
+        """Call the kernel once. ``pointers``: the inputs' addresses in call order, then the output's.
 
-        They are trusted: sizes, alignment and overlap are the caller's to check. Raises
+        The addresses are trusted: the caller must check sizes, alignment and overlap. Raises
         ``LaunchError``.
         """
         self._prepare(pointers).run()
 
     def run_packed(self, pointers: Sequence[int]) -> None:
-        """The same where constant inputs lie at ``pointers`` as :meth:`pack` rearranged them."""
+        """:meth:`run` with constant inputs already packed by :meth:`pack`: ``pointers`` has the packed addresses."""
         prepared: PreparedCall | None = getattr(self._local, "packed", None)
         if prepared is None:
             prepared = self._local.packed = PreparedCall(self, (0,) * len(pointers))
@@ -191,7 +191,7 @@ class LoadedKernel:
         prepared.run()
 
     def time(self, pointers: Sequence[int], repeats: int = 1, clock: str = "monotonic") -> float:
-        """Seconds a call, over ``repeats`` calls back to back."""
+        """Seconds per call, over ``repeats`` calls back to back."""
         seconds: float = self._support.tw_time(self._prepare(pointers).reference, repeats, CLOCKS[clock])
         if seconds < 0:
             raise failed(int(-seconds), self.symbol)
@@ -202,9 +202,9 @@ class LoadedKernel:
         return self.program.launches[0].symbol if self.program.launches else "(empty)"
 
     def prepare(self, pointers: Sequence[int], allocate: Allocate = _fresh) -> PreparedCall:
-        """A ``struct tw_call`` of its own, with its own workspace, for repeated use in one thread.
+        """A call with its own ``struct tw_call`` and workspace, for repeated use in one thread.
 
-        ``allocate`` gives the workspace, and memory for each constant input that is rearranged.
+        ``allocate`` provides the workspace, and memory for each packed constant input.
         """
         return PreparedCall(self, tuple(pointers), allocate)
 
@@ -217,9 +217,9 @@ class LoadedKernel:
         return prepared
 
     def pack(self, pointers: Sequence[int], allocate: Allocate = _fresh) -> dict[int, Block]:
-        """The rearranged form of each constant input that has one, by the input's number.
+        """Pack each constant input that the kernel prepacks; returns the memory by the input's index.
 
-        ``pointers`` as for :meth:`run`; those of other inputs are not read. Raises ``LaunchError``.
+        ``pointers`` as for :meth:`run`; other inputs are not read. Raises ``LaunchError``.
         """
         packed: dict[int, Block] = {}
         tensors = (ctypes.c_void_p * max(1, len(pointers)))(*pointers)
@@ -237,9 +237,9 @@ class LoadedKernel:
 
 
 class PreparedCall:
-    """``struct tw_call`` with everything it points to. ``reference`` is its address.
+    """A ``struct tw_call`` with all memory that it points to. ``reference`` is its address.
 
-    Constant inputs that the kernel rearranges are read once, when pointers are given.
+    Constant inputs that the kernel prepacks are read once, when pointers are given.
     """
 
     def __init__(self, kernel: LoadedKernel, pointers: tuple[int, ...], allocate: Allocate = _fresh) -> None:
@@ -254,13 +254,13 @@ class PreparedCall:
         self.reference = ctypes.addressof(self.call)
 
     def run(self) -> None:
-        """Call it once on the tensors that it has. Raises ``LaunchError``."""
+        """Call the kernel once on the current tensors. Raises ``LaunchError``."""
         code = self.kernel._tw_run(self.reference)
         if code:
             raise failed(code, self.kernel.symbol)
 
     def use(self, pointers: Sequence[int]) -> None:
-        """Take other tensors: the inputs' addresses in call order, then the output's."""
+        """Bind other tensors: the inputs' addresses in call order, then the output's."""
         self.tensors[: len(pointers)] = list(pointers)
         self.packed = self.kernel.pack(pointers, self.allocate)
         for number, memory in self.packed.items():
@@ -268,12 +268,13 @@ class PreparedCall:
 
 
 class TurningCall(PreparedCall):
-    """Calls that take turns, one in each run. They differ in where their constant inputs lie: of these there are
-    ``copies``. ``constants``: bytes of each, by the input's number. ``memory``: what the copies may lie in, if it is
-    large enough; :attr:`memory` is what they lie in. ``before``: an earlier call of the same kernel on equal constants,
+    """Calls that rotate: each run uses the next copy of the constant inputs, of ``copies`` in total.
+
+    ``constants``: bytes of each constant input by its index. ``memory``: memory to reuse for the copies if it is large
+    enough; :attr:`memory` is the memory in use. ``before``: an earlier call of the same kernel on equal constants,
     whose copies are used.
 
-    Where the host library is older than calls that take turns there is one copy.
+    If the host library is too old for rotating calls, there is one copy.
     """
 
     memory: Memory | None = None
@@ -310,7 +311,7 @@ class TurningCall(PreparedCall):
 
 
 _APART = 4096
-"""Bytes: copies of constant inputs begin at multiples."""
+"""Alignment of copies of constant inputs in bytes."""
 
 
 class Memory:
@@ -339,10 +340,10 @@ def time_rounds(
 ) -> list[list[float]]:
     """Time several calls interleaved: seconds per run of each call, round by round.
 
-    Every round times each call once over ``repeats`` runs (one number, or one a call); the order
-    turns by one from round to round. Of several calls each runs once more before it is timed, so that it finds the
-    caches as its own calls leave them. ``flush`` (several times the last-level cache) is walked before
-    each timing instead, so that calls start with cold operands. Raises ``LaunchError``.
+    Every round times each call once over ``repeats`` runs (one number for all, or one per call); the order
+    rotates by one from round to round. With several calls, each runs once untimed before it is timed, so that it finds
+    the caches as its own calls leave them. With ``flush`` (several times the last-level cache), that memory is read
+    before each timing instead, so that calls start with cold operands. Raises ``LaunchError``.
     """
     if not calls or rounds < 1:
         return [[] for _ in calls]
@@ -363,8 +364,8 @@ def time_rounds(
 
 
 def run_calls(calls: ctypes.Array[ctypes.Structure]) -> None:
-    """Run calls one after the other, in C where a loaded library can: the host first, whose threads then stay awake
-    from one call to the next. Raises ``LaunchError``.
+    """Run calls one after the other, in C if a loaded library supports it. The host library is preferred: its threads
+    stay awake from one call to the next. Raises ``LaunchError``.
     """
     able: ctypes.CDLL | None = process_host().handle
     if not hasattr(able, "tw_run_calls"):
@@ -373,7 +374,7 @@ def run_calls(calls: ctypes.Array[ctypes.Structure]) -> None:
         able = next((x.handle for x in libraries if hasattr(x.handle, "tw_run_calls")), None)
     if able is not None:
         code = able.tw_run_calls(calls, ctypes.c_long(len(calls)))
-    else:  # libraries built before there was tw_run_calls
+    else:  # libraries from before tw_run_calls
         run = process_host().handle.tw_run
         code = next((c for call in calls if (c := run(ctypes.addressof(call)))), 0)
     if code:
@@ -381,12 +382,12 @@ def run_calls(calls: ctypes.Array[ctypes.Structure]) -> None:
 
 
 def watch(zones: Sequence[ctypes.Structure]) -> None:
-    """Have a fatal access to one of these zones told on standard error, where the host library can: in one line, with
-    the zone's name and how far from it. Those of the call before are forgotten.
+    """Report a fatal access to a zone in one line on standard error, with the zone's name and the distance, if the host
+    library supports it. The zones replace those of the last call.
     """
     global _watched  # noqa: PLW0603 - a process has one handler
     host = process_host().handle
-    if hasattr(host, "tw_watch"):  # libraries built before there was one
+    if hasattr(host, "tw_watch"):  # older libraries lack it
         watched = (Zone * len(zones))(*zones)
         host.tw_watch(watched, len(zones))
         _watched = watched
@@ -396,14 +397,14 @@ def watch(zones: Sequence[ctypes.Structure]) -> None:
 
 
 def process_host() -> LoadedLibrary:
-    """The library whose thread pool and support functions this process uses."""
+    """The library with the thread pool and the support functions of this process."""
     if _host is None:
         raise LoadError("no library is loaded yet", "Load one first")
     return _host
 
 
 def process_env(threads: int) -> int:
-    """Address of the ``struct tw_env`` for kernels of so many threads; valid for good."""
+    """Address of the ``struct tw_env`` for kernels of ``threads`` threads; valid for the process's lifetime."""
     return int(process_host().handle.tw_env_get(threads))
 
 
@@ -420,9 +421,9 @@ def load_path(path: str | os.PathLike[str], sha256: str | None = None, copy: boo
 
 
 def load_bytes(data: bytes, sha256: str | None = None, copy: bool = False) -> LoadedLibrary:
-    """Load a library from its bytes, checking their hash when one is given.
+    """Load a library from its bytes, and check their hash if one is given.
 
-    The same bytes are loaded once; with ``copy`` once more, to other addresses and pages. Raises ``LoadError``.
+    Equal bytes are loaded once; ``copy`` loads them again, to other addresses and pages. Raises ``LoadError``.
     """
     actual = sha256_of(data).hexdigest()
     if sha256 is not None and sha256 != actual:
@@ -467,7 +468,7 @@ def _dlopen(data: bytes, name: str) -> ctypes.CDLL:
     raise LoadError(f"library {name[:12]} cannot be loaded: {problem}", "Build it again on this machine") from problem
 
 
-_MFD_EXEC = 0x10  # Linux 6.3: without it, some settings forbid executing the file
+_MFD_EXEC = 0x10  # Linux 6.3: some settings forbid executing the file without it
 _MFD_FLAGS = 0x3  # close on exec, sealable
 
 
@@ -489,8 +490,8 @@ def _dlopen_memory(data: bytes, name: str) -> ctypes.CDLL:
 
 
 def _unique_fd_path(fd: int) -> str:
-    # The dynamic linker takes a path that it has seen for the same library, and numbers of closed
-    # files come again: spell a serial number in redundant path parts.
+    # The dynamic linker identifies a library by its path, and numbers of closed files are reused: encode a serial
+    # number in redundant path parts.
     spelled = "".join("/." if bit == "1" else "//" for bit in f"{next(_serial):b}")
     return f"/proc/self/fd{spelled}/{fd}"
 

@@ -1,4 +1,4 @@
-"""Reasons to distrust a measurement on this machine, found by looking, not by measuring."""
+"""Reasons to distrust a measurement on this machine, from the system's state, without measuring."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _SAMPLE = 0.2  # seconds: twenty of the kernel's clock ticks
 
 
 def noise_warnings(cores: Iterable[int] | None = None, sample: float = _SAMPLE) -> list[str]:
-    """Short reasons why times taken now would be noisy; empty when none is known.
+    """Short reasons why times measured now would be noisy; empty without one.
 
-    ``cores`` are those to measure on (default: all that this process may use). Takes ``sample``
-    seconds, asleep.
+    ``cores``: the cores to measure on (default: all that this process may use). Sleeps for ``sample``
+    seconds.
     """
     wanted = tuple(cores) if cores is not None else affinity()
     before = _processor_times()
@@ -31,7 +31,7 @@ def noise_warnings(cores: Iterable[int] | None = None, sample: float = _SAMPLE) 
 
 
 def load_warnings(before: str, after: str, cores: Iterable[int]) -> list[str]:
-    """What two readings of ``/proc/stat`` say of the cores: busy, or taken by the hypervisor."""
+    """Warnings from two readings of ``/proc/stat``: cores that are busy, or taken by the hypervisor."""
     old, new = _parse_stat(before), _parse_stat(after)
     out = []
     for core in cores:
@@ -51,7 +51,7 @@ def load_warnings(before: str, after: str, cores: Iterable[int]) -> list[str]:
 
 
 def quota_warning(cores: int) -> str | None:
-    """A processor quota that has bitten, or that cannot keep the cores busy."""
+    """Warning about a processor quota that has throttled this process, or cannot keep the cores busy."""
     quota = cpu_quota()
     if quota is None:
         return None
@@ -63,7 +63,7 @@ def quota_warning(cores: int) -> str | None:
 
 
 def governor_warning(cores: Iterable[int], root: Path = Path("/sys/devices/system/cpu")) -> str | None:
-    """A frequency governor other than ``performance``."""
+    """Warning about a frequency governor other than ``performance``."""
     for core in cores:
         name = text_of(root / f"cpu{core}" / "cpufreq" / "scaling_governor").strip()
         if name and name != "performance":
@@ -72,7 +72,7 @@ def governor_warning(cores: Iterable[int], root: Path = Path("/sys/devices/syste
 
 
 def on_battery(root: Path = Path("/sys/class/power_supply")) -> bool:
-    """Whether a battery of the machine itself (not of a mouse) is being drained."""
+    """Whether a battery of the machine itself (not of a mouse) is discharging."""
     if not root.is_dir():
         return False
     for supply in root.iterdir():

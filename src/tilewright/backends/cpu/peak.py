@@ -1,5 +1,5 @@
-"""The limits that no kernel passes: multiply-adds, and bytes from memory and each cache a second, measured on the cores
-in question."""
+"""Peak rates: multiply-adds per second, and bytes per second from memory and each cache, measured on the given
+cores."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tilewright.core import Target, Task
 from tilewright.dtypes import DTYPES
 
 EACH, TOGETHER = 16 << 20, 32 << 20
-"""Bytes that a core reads from memory in one pass, and that all of them read, at least."""
+"""Least number of bytes that a core reads from memory in one pass, and that all cores read together."""
 PASSES = 5
-"""Passes over them, of which the fastest counts."""
+"""Number of passes, of which the fastest counts."""
 
 
 class PeakProbe(Closing):
@@ -38,9 +38,9 @@ class PeakProbe(Closing):
         self._library.close()
 
     def sample(self, seconds: float) -> float:
-        """FLOP/s of all cores at once, each core's fastest millisecond in at least ``seconds``.
+        """FLOP/s of all cores at once, from each core's fastest millisecond in at least ``seconds``.
 
-        A limit is what no kernel passes, so milliseconds that other programs disturbed do not count.
+        A peak is an upper bound for kernels, so milliseconds disturbed by other programs do not count.
         """
 
         def measure(_: int) -> float:
@@ -53,10 +53,10 @@ class PeakProbe(Closing):
         return sum(self._on_each(measure))
 
     def bandwidth(self) -> float:
-        """Bytes read from memory a second by all cores at once.
+        """Bytes per second read from memory by all cores at once.
 
-        Each pass starts with lines that are in no cache, so that an array need not be larger than a last-level cache,
-        of which a virtual machine sees hundreds of megabytes. 0 where there is no memory for the arrays.
+        Each pass starts with lines that are in no cache. So an array may be smaller than the last-level cache, of which
+        a virtual machine may see hundreds of megabytes. 0 without memory for the arrays.
         """
         library, size = self._library.handle, max(EACH, TOGETHER // len(self.cores))
         arrays = [library.tw_alloc(size) for _ in self.cores]
@@ -68,7 +68,7 @@ class PeakProbe(Closing):
             return float(library.tw_read_bandwidth(array, size))
 
         def measure(n: int) -> float:
-            ctypes.memset(arrays[n], 0, size)  # in the memory nearest to this core
+            ctypes.memset(arrays[n], 0, size)  # allocates the pages in the memory nearest to this core
             return max(one_pass(arrays[n]) for _ in range(PASSES))
 
         try:
@@ -78,11 +78,11 @@ class PeakProbe(Closing):
                 library.tw_free(array, size)
 
     def copy_bandwidth(self, size: int, seconds: float) -> float:
-        """Bytes copied a second by all cores at once, ``size`` bytes at a time."""
+        """Bytes per second copied by all cores at once, ``size`` bytes at a time."""
         return sum(self._on_each(lambda _: float(self._library.handle.tw_copy_bandwidth(size, seconds))))
 
     def caches(self, target: Target, seconds: float) -> dict[str, float]:
-        """Bytes read from each cache a second by all cores at once, each on half of the cache, or of its part of it."""
+        """Bytes per second read from each cache by all cores at once, each on half of its cache or of its share."""
         shared = min(target.l3_bytes // 2 // len(self.cores), max(TOGETHER, 2 * target.l2_bytes))
         sizes = {"l1": target.l1_bytes // 2, "l2": target.l2_bytes // 2, "l3": shared}
         below = dict(zip(sizes, (0, target.l1_bytes, target.l2_bytes), strict=True))
@@ -92,7 +92,7 @@ class PeakProbe(Closing):
         return sum(self._on_each(lambda _: float(self._library.handle.tw_bandwidth(size, seconds))))
 
     def _on_each(self, measure: Callable[[int], float]) -> list[float]:
-        """``measure(n)`` on the n-th of the cores, on all at the same time."""
+        """Run ``measure(n)`` on core number n, on all cores at once."""
         rates = [0.0] * len(self.cores)
 
         def work(n: int) -> None:
@@ -109,8 +109,8 @@ class PeakProbe(Closing):
 
 
 def per_float32(task: Task) -> float:
-    """Operations on a task's elements in the time of one on float32: by their size, and by the dot products of bytes or
-    halves of a lane where the processor has them (``vpdpbusd``, ``vdpbf16ps``)."""
+    """Speed of operations on a task's elements relative to float32: by their size, and by the processor's dot products
+    of 8-bit or 16-bit elements (``vpdpbusd``, ``vdpbf16ps``)."""
     output = DTYPES[task.workload.output.dtype]
     by_size = 1.0 if output.kind == "bool" else 4 / output.bytes
     operands = {x.dtype for x in task.workload.inputs[:2]}

@@ -1,4 +1,4 @@
-"""What :mod:`ctypes` lacks: what C headers declare, whose layouts and signatures are written once, and unloading."""
+"""Additions to :mod:`ctypes`: layouts and signatures read from C headers, and unloading."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TYPES: dict[str, Any] = {
 def structures(header: Path, *known: dict[str, Structure]) -> dict[str, Structure]:
     """The structures that a header declares, by name. Pointers are ``c_void_p``, those to ``char`` ``c_char_p``.
 
-    ``known``: structures of other headers, which members may have as their type.
+    ``known``: structures of other headers that members may use.
     """
     found = {name: s for others in known for name, s in others.items()}
     own = _STRUCT.findall(_text(header))
@@ -39,7 +39,7 @@ def structures(header: Path, *known: dict[str, Structure]) -> dict[str, Structur
 
 
 def prototypes(header: Path, known: dict[str, Structure]) -> dict[str, tuple[Any, list[Any]]]:
-    """Type of the result and of the arguments of each function that a header declares with ``TW_API``, by name."""
+    """Result and argument types of each function that a header declares with ``TW_API``, by name."""
     found = {}
     for declared, listed in _PROTOTYPE.findall(_text(header)):
         ((name, result),) = _fields(declared, known)
@@ -53,7 +53,7 @@ def _text(header: Path) -> str:
 
 
 def _fields(declaration: str, known: dict[str, Structure]) -> list[tuple[str, Any]]:
-    """The members of one declaration, as ``_fields_`` takes them."""
+    """The members of one declaration, in the form of ``_fields_``."""
     function = _FUNCTION.search(declaration)
     if function is not None:
         return [(function[1], ctypes.c_void_p)]
@@ -71,7 +71,7 @@ def _fields(declaration: str, known: dict[str, Structure]) -> list[tuple[str, An
 
 
 def unload(library: ctypes.CDLL) -> None:
-    """Unload a library once: nothing of it may be called afterwards."""
+    """Unload a library once; none of its functions may be called afterwards."""
     close = ctypes.CDLL(None).dlclose
     close.argtypes = (ctypes.c_void_p,)
     close(library._handle)

@@ -1,6 +1,6 @@
-"""CPU targets: which instruction set code is generated for, and the flags that fix it.
+"""CPU targets: instruction sets that code is generated for, and the compiler flags for them.
 
-A target never means "whatever this machine has": its features are spelled out, so that a library
+A target never means "all features of this machine": its features are listed explicitly. So a library
 built on one machine of a mixed fleet runs, or is refused, on another.
 """
 
@@ -34,21 +34,21 @@ class Variant:
 _AVX512 = ("avx2", "avx512bw", "avx512dq", "avx512f", "avx512vl", "f16c", "fma")
 
 VARIANTS = {
-    # What Cooper Lake, Sapphire Rapids and Zen 4 added for products of bfloat16 and of 8-bit numbers.
+    # Instructions of Cooper Lake, Sapphire Rapids and Zen 4 for products of bfloat16 and of 8-bit numbers.
     "avx512bf16": Variant("x86_64", (*_AVX512, "avx512bf16", "avx512vnni"), 64, 32),
     "avx512": Variant("x86_64", _AVX512, 64, 32),
     "avx2": Variant("x86_64", ("avx2", "f16c", "fma"), 32, 16),
     "neon": Variant("aarch64", ("neon",), 16, 32),
     "portable": Variant(None, (), 16, 16),
 }
-"""Best first: detection takes the first that runs here."""
+"""Best first: detection takes the first variant that runs here."""
 
 _BASELINE = {"x86_64": ("sse2",), "aarch64": ("neon",)}
 
 
 @lru_cache(maxsize=1)
 def host_arch() -> str:
-    """This machine's architecture, by one spelling: ``x86_64``, ``aarch64``, or as the system says."""
+    """This machine's architecture in one spelling: ``x86_64``, ``aarch64``, or the system's own name."""
     machine = platform.machine().lower()
     return {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64"}.get(machine, machine)
 
@@ -66,11 +66,11 @@ def host_isa() -> frozenset[str]:
 
 
 def parse_cpuinfo(text: str) -> frozenset[str]:
-    """Features that every processor of a ``/proc/cpuinfo`` text has, in our spelling (that of ``-m`` flags)."""
+    """Features that all processors of a ``/proc/cpuinfo`` text have, in the spelling of ``-m`` flags."""
     lines = [m.group(1).split() for m in re.finditer(r"^(?:flags|Features)\s*:(.*)$", text, re.MULTILINE)]
     if not lines:
         return frozenset()
-    # Mixed cores exist: a feature counts only where all have it.
+    # Cores may differ: a feature counts only if all cores have it.
     common = set(lines[0]).intersection(*lines[1:])
     return frozenset("neon" if f == "asimd" else f.replace("avx512_", "avx512") for f in common)
 
@@ -92,7 +92,7 @@ def sysctl(name: str) -> str:
 def cache_sizes() -> tuple[int, int, int]:
     """Bytes of this machine's data caches: L1 and L2 of the first core, and the last level.
 
-    A level that the system does not report gets an ordinary size.
+    A level that the system does not report gets a typical size.
     """
     default = (32 << 10, 1 << 20, 16 << 20)
     if sys.platform == "darwin":
@@ -103,9 +103,9 @@ def cache_sizes() -> tuple[int, int, int]:
 
 
 def read_caches(folder: Path) -> tuple[int, int, int] | None:
-    """Data cache sizes under a ``cache`` folder of sysfs; ``None`` when it reports no L1.
+    """Data cache sizes under a ``cache`` folder of sysfs; ``None`` if it reports no L1.
 
-    Machines with two levels report the second as the last one too.
+    On machines with two levels the second also counts as the last level.
     """
     levels: dict[int, int] = {}
     for index in sorted(folder.glob("index[0-9]*")):
@@ -184,14 +184,14 @@ def missing(isa: Iterable[str]) -> list[str]:
 
 
 def flags(target: Target, family: str) -> tuple[str, ...]:
-    """Flags of a compiler of a family for ``target``: the instruction set spelled out, optimisation, and the language.
+    """Flags of a compiler family for ``target``: explicit instruction set, optimisation, and the language.
 
-    No flag depends on the machine that compiles, and none relaxes floating point: contraction to
-    fused multiply-adds is the only liberty.
+    No flag depends on the compiling machine. The only relaxation of floating point is the contraction to
+    fused multiply-adds.
     """
     out = ["-std=c++17", "-O2", "-fPIC", *COMMON_FLAGS]
     if target.arch == "x86_64":
-        # The baseline is named too: distributions configure compilers with higher ones.
+        # Name the baseline too: distributions configure compilers with higher ones.
         out += ["-march=x86-64", "-mtune=generic"]
         out += [f"-m{feature}" for feature in target.isa]
         if target.vector_bytes == VARIANTS["avx512"].vector_bytes:
@@ -199,7 +199,7 @@ def flags(target: Target, family: str) -> tuple[str, ...]:
     elif target.arch == "aarch64":
         out.append("-march=armv8-a")
     if family == "gcc":
-        # Vector arguments wider than the baseline are internal; the note about their ABI is noise.
+        # Vector arguments wider than the baseline are internal, so the note about their ABI is useless.
         out.append("-Wno-psabi")
     return tuple(out)
 
@@ -213,6 +213,6 @@ COMMON_FLAGS = (
     "-fno-trapping-math",
     "-fvisibility=hidden",
     "-ffp-contract=fast",
-    # A kernel runs alike alone and beside others in one library.
+    # Alignment makes a kernel run equally fast alone and beside other kernels in one library.
     "-falign-functions=64",
 )

@@ -1,4 +1,4 @@
 """CUDA: architectures, NVRTC, static gate, drivers (CuPy, PyCUDA), devices.
 
-Importing this package loads no CUDA library; what needs one says so when it is called.
+Importing this package loads no CUDA library; functions that need one raise an error when it is missing.
 """

@@ -1,16 +1,16 @@
-"""CUDA architectures: what a kernel may use of each, and how fast one well-known product of it is.
+"""CUDA architectures: resource limits of each, and the peak rates of one well-known product.
 
 Limits of an architecture come from the CUDA C++ Programming Guide, "Compute Capabilities", tables
-"Technical Specifications per Compute Capability" and "Feature Support"; figures of a product
-(multiprocessors, clock, caches, bandwidth, peaks) from the document named beside it. Where there is a GPU, its own
-figures replace the product's (:func:`with_device`).
+"Technical Specifications per Compute Capability" and "Feature Support". Figures of a product
+(multiprocessors, clock, caches, bandwidth, peaks) come from the document named beside it. On a machine with a GPU, the
+GPU's own figures replace the product's (:func:`with_device`).
 
 Names in ``Target.limits``: ``cc``, ``sms``, ``shared_per_block`` (opt-in maximum, bytes),
 ``shared_per_sm``, ``shared_reserved`` (bytes that the system takes from every block), ``registers_per_sm``
 (32-bit), ``registers_per_thread``, ``threads_per_block``, ``threads_per_sm``, ``blocks_per_sm``, ``l2_bytes``,
 ``clock_hz``, ``bandwidth`` (bytes/s), ``fp32_flops``, ``fp64_flops`` (no Tensor Cores),
 ``fp16_tensor_flops`` (also bfloat16; float32 sums), ``tf32_tensor_flops``, ``int8_tensor_ops``,
-``fp64_tensor_flops`` (that of ordinary units where Tensor Cores are not faster): dense peaks.
+``fp64_tensor_flops`` (the rate of CUDA cores if Tensor Cores are not faster): dense peaks.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Architecture:
-    """One compute capability, and the product that stands for it where there is no device.
+    """One compute capability, and the product that represents it without a device.
 
-    ``lanes`` are results a multiprocessor gives in a clock: fused multiply-adds of float32, of float64, and on
-    Tensor Cores of float16 (float32 sums), TF32, int8 and float64 (as on ordinary units, where these are as fast).
+    ``lanes``: results per clock and multiprocessor: fused multiply-adds of float32, of float64, and on Tensor Cores of
+    float16 (float32 sums), TF32, int8 and float64 (the rate of CUDA cores if they are as fast).
     """
 
     cc: int
     product: str
-    l1_bytes: int  # L1 and shared memory together, a multiprocessor
+    l1_bytes: int  # L1 and shared memory together, per multiprocessor
     shared_per_sm: int
     shared_per_block: int
     threads_per_sm: int
@@ -44,7 +44,7 @@ class Architecture:
     clock_hz: float
     l2_bytes: int
     bandwidth: float
-    peaks: tuple[float, float, float, float, float, float]  # of the product, as its maker states them
+    peaks: tuple[float, float, float, float, float, float]  # of the product, as its vendor states them
 
 
 # Shared memory, threads and blocks: CUDA C++ Programming Guide, table "Technical Specifications per Compute
@@ -65,7 +65,7 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         82, 1.695e9, 6 * MIB, 9.36e11, (35.6e12, 0.556e12, 71e12, 35.6e12, 284e12, 0.556e12),
     ),
     # Jetson AGX Orin 64 GB. "NVIDIA Jetson AGX Orin Series" technical brief (16 SMs, 1300 MHz, 4 MB L2, 204.8 GB/s;
-    # float32 5.3 TFLOP/s and int8 170 TOP/s with sparsity, halved here; float16 and TF32 as that rate has it).
+    # float32 5.3 TFLOP/s and int8 170 TOP/s with sparsity, halved here; float16 and TF32 derived from the int8 rate).
     "sm_87": Architecture(
         87, "Jetson AGX Orin 64 GB", 192 * KIB, 164 * KIB, 163 * KIB, 1536, 16, (128, 2, 1024, 512, 2048, 2),
         16, 1.3e9, 4 * MIB, 2.048e11, (5.3e12, 0.083e12, 42.5e12, 21.3e12, 85e12, 0.083e12),
@@ -76,10 +76,10 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         89, "GeForce RTX 4090", 128 * KIB, 100 * KIB, 99 * KIB, 1536, 24, (128, 2, 256, 128, 1024, 2),
         128, 2.52e9, 72 * MIB, 1.008e12, (82.6e12, 1.29e12, 165.2e12, 82.6e12, 660.6e12, 1.29e12),
     ),
-    # H200 SXM. Data sheet "NVIDIA H200 Tensor Core GPU" (4.8 TB/s; peaks stated with sparsity, halved here, given
-    # for a clock of 1830 MHz); "NVIDIA H100 Tensor Core GPU Architecture" white paper, table 3 (132 SMs, the same
-    # chip). Clock: the maximum that the driver reports, at which 67 TFLOP/s of float64 on Tensor Cores are 128
-    # multiply-adds a clock and SM; L2: 60 MB as the driver reports it (the H100 has 50).
+    # H200 SXM. Data sheet "NVIDIA H200 Tensor Core GPU" (4.8 TB/s; peaks with sparsity, halved here, given for a
+    # clock of 1830 MHz); "NVIDIA H100 Tensor Core GPU Architecture" white paper, table 3 (132 SMs, one
+    # chip for both). Clock: the maximum that the driver reports, at which 67 TFLOP/s of float64 on Tensor Cores are 128
+    # multiply-adds per clock and SM; L2: 60 MB as the driver reports it (the H100 has 50).
     "sm_90a": Architecture(
         90, "H200 SXM", 256 * KIB, 228 * KIB, 227 * KIB, 2048, 32, (128, 64, 2048, 1024, 4096, 128),
         132, 1.98e9, 60 * MIB, 4.8e12, (67e12, 34e12, 989.5e12, 494.7e12, 1979e12, 67e12),
@@ -100,16 +100,16 @@ ARCHITECTURES: Mapping[str, Architecture] = {
 }  # fmt: skip
 
 VARIANTS = tuple(ARCHITECTURES)
-"""Names of the architectures, least first."""
+"""Names of the architectures, oldest first."""
 
 DEFAULT = "sm_90a"
-"""What ``cuda`` stands for where there is no GPU and only source or a cubin is wanted."""
+"""Architecture that ``cuda`` means without a GPU, when only source or a cubin is wanted."""
 
 _PEAKS = ("fp32_flops", "fp64_flops", "fp16_tensor_flops", "tf32_tensor_flops", "int8_tensor_ops", "fp64_tensor_flops")
 
-# A device of a compute capability runs the code of these, best first: an "a" variant runs on that capability
-# alone, a plain one on every later minor version of the same generation too. Jetson runs its own code only (the same
-# guide, "Binary Compatibility").
+# Architectures whose code runs on a device of a compute capability, best first. Code of an "a" variant runs on that
+# capability alone, code of a plain one also on later minor versions of its generation. Jetson runs only its own code
+# (CUDA C++ Programming Guide, "Binary Compatibility").
 _RUNS: Mapping[int, tuple[str, ...]] = {
     80: ("sm_80",), 86: ("sm_86", "sm_80"), 87: ("sm_87",), 89: ("sm_89", "sm_86", "sm_80"), 90: ("sm_90a",),
     100: ("sm_100",), 103: ("sm_100",), 120: ("sm_120",), 121: ("sm_120",),
@@ -143,12 +143,13 @@ def target(variant: str) -> Target:
 def with_device(variant: str, found: Mapping[str, Value]) -> Target:
     """The target of an architecture with the limits that a device reports, under their names in ``limits``.
 
-    Peaks are worked out from its multiprocessors and clock; what it does not report (zero) stays as in the table.
+    Peaks are computed from the device's multiprocessors and clock. Values that it does not report (zero) stay as in the
+    table.
     """
     plain = target(variant)
     limits: dict[str, Value] = dict(plain.limits)
     limits.update({k: v for k, v in found.items() if k in limits and k not in _PEAKS and v})
-    # Its own minor version is a fact of the device; the variant says what the code may use.
+    # The device's own minor version is a fact about it; the variant says which features the code may use.
     limits["cc"] = ARCHITECTURES[variant].cc
     if found.get("sms") and found.get("clock_hz"):
         rate = 2.0 * float(found["sms"]) * float(found["clock_hz"])
@@ -157,7 +158,7 @@ def with_device(variant: str, found: Mapping[str, Value]) -> Target:
 
 
 def variants_for(cc: int) -> tuple[str, ...]:
-    """The architectures whose code runs on a device of compute capability ``cc`` (90), best first; maybe none."""
+    """Architectures whose code runs on a device of compute capability ``cc`` (90), best first; may be empty."""
     return _RUNS.get(cc, ())
 
 
@@ -178,9 +179,9 @@ def _suggest(variant: str) -> str:
     return f"Use one of {known}"
 
 
-# --------------------------------------------------------------------------- what a device reports
+# --------------------------------------------------------------------------- a device's report
 
-# CUdevice_attribute, the same numbers as cudaDeviceAttr, by names in Target.limits.
+# CUdevice_attribute (numerically equal to cudaDeviceAttr), by names in Target.limits.
 _ATTRIBUTES = {
     "threads_per_block": 1,
     "sms": 16,
@@ -197,9 +198,9 @@ _MAJOR, _MINOR = 75, 76
 
 
 def limits_of(attribute: Callable[[int], int], memory_bytes: int) -> Pairs:
-    """A device's limits. ``attribute`` gives the value of a ``CUdevice_attribute``.
+    """A device's limits. ``attribute`` returns the value of a ``CUdevice_attribute``.
 
-    Memory moves two words a clock of its bus.
+    Memory transfers two words per clock of its bus.
     """
     found: list[tuple[str, Value]] = [("cc", 10 * attribute(_MAJOR) + attribute(_MINOR))]
     found += [(name, attribute(number)) for name, number in _ATTRIBUTES.items()]

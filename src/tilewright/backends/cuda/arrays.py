@@ -1,7 +1,7 @@
-"""Arrays that live on a GPU, whoever made them: CuPy, PyTorch, or anything with ``__cuda_array_interface__``.
+"""Arrays on a GPU of any framework: CuPy, PyTorch, or any object with ``__cuda_array_interface__``.
 
-A framework is only ever looked up in ``sys.modules``: an array of it cannot exist unless it was
-imported, and importing it here would cost seconds.
+A framework is only looked up in ``sys.modules``: its arrays cannot exist before its import, and
+importing it here would cost seconds.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ TORCH_DTYPES = tuple(d.name for d in DTYPES.values() if d.gpu)
 
 
 def backend_of(a: object) -> str | None:
-    """The backend in whose device's memory an argument is an array; cheap, and imports nothing."""
+    """The backend whose device memory holds an array, or ``None``; fast, and imports nothing."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(a, torch.Tensor):
         return "cuda" if a.is_cuda else TORCH_DEVICES.get(a.device.type)
     cupy = sys.modules.get("cupy")
     if cupy is not None and isinstance(a, cupy.ndarray):
         return "cuda"
-    # The type alone does not tell: JAX's arrays have the attribute, and only those on a GPU its value.
+    # The type is not enough: all of JAX's arrays have the attribute, but only those on a GPU a value.
     return "cuda" if not isinstance(a, np.ndarray) and hasattr(a, "__cuda_array_interface__") else None
 
 
@@ -40,7 +40,7 @@ def view(a: Any) -> GpuArray:
 
 
 def look_of(kind: type) -> Look:
-    """The quickest way to look at arrays of a type; a kind begins with who made the array."""
+    """The fastest inspection for arrays of a type; a kind begins with the framework's name."""
     torch = sys.modules.get("torch")
     if torch is not None and issubclass(kind, torch.Tensor):
         return _look_at_tensors(torch)
@@ -55,7 +55,7 @@ def _look(a: Any) -> Face:
     address, read_only = face["data"]
     strides = face.get("strides")
     stream = face.get("stream")
-    # Version 3 of the interface: 1 is the legacy default stream, which is also 0; none means none.
+    # Version 3 of the interface: stream 1 is the legacy default stream, which is also 0; None means no stream.
     stream = 0 if stream is None or stream == 1 else int(stream)
     laid = None if strides is None else tuple(strides)
     return address, address, stream, ("other", tuple(face["shape"]), face["typestr"], laid, read_only)
@@ -73,7 +73,7 @@ def _look_at_cupy(cupy: Any) -> Look:
 
 
 def _look_at_tensors(torch: Any) -> Look:
-    # What torch.compile's own launchers ask; torch.cuda.current_stream makes an object each time.
+    # The function of torch.compile's launchers; torch.cuda.current_stream makes an object each time.
     raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
     current = raw or (lambda device: torch.cuda.current_stream(device).cuda_stream)
     recording = torch.is_grad_enabled
@@ -96,7 +96,7 @@ def _look_at_tensors(torch: Any) -> Look:
 
 
 def _described(kind: Any) -> tuple[tuple[int, ...], str, bool, bool, int | None]:
-    """Shape, dtype, whether it is dense and can be written, and device: what a kind says."""
+    """Shape, dtype, whether the array is dense, whether it is writable, and its device, from its kind."""
     maker, shape, dtype, strides, *more = kind
     shape = tuple(int(n) for n in shape)
     if maker == "torch":
@@ -119,7 +119,7 @@ def _described(kind: Any) -> tuple[tuple[int, ...], str, bool, bool, int | None]
 def make_output(like: Any, spec: TensorSpec) -> Any:
     """A new array of ``spec`` on the device of ``like``, by the framework that made ``like``.
 
-    Raises ``TypeError`` for an array of another kind: its owner must pass ``out``.
+    Raises ``TypeError`` for an array of another framework: the caller must pass ``out``.
     """
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(like, torch.Tensor):
@@ -139,8 +139,8 @@ def lends_scratch(like: Any) -> bool:
 
 
 def captured(like: Any) -> bool:
-    """Whether what is queued on the current stream goes into a graph of PyTorch's, and memory with it. CuPy's allocator
-    knows no graphs."""
+    """Whether the current stream is being captured into a graph of PyTorch, which then also owns its memory. CuPy's
+    allocator does not support graphs."""
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(like, torch.Tensor):
         return False
@@ -151,9 +151,9 @@ def captured(like: Any) -> bool:
 
 
 def make_scratch(like: Any, size: int) -> tuple[Any, int]:
-    """``size`` bytes of scratch memory in the order of the current stream: its owner, and its address.
+    """``size`` bytes of scratch memory in the order of the current stream: owner and address.
 
-    The frameworks' own allocators reuse memory in stream order, so the owner may be dropped as soon
+    The frameworks' allocators reuse memory in stream order, so the owner may be dropped as soon
     as the launch is queued.
     """
     made = make_output(like, TensorSpec("workspace", (size,), "uint8"))

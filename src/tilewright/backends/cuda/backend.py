@@ -22,13 +22,13 @@ NO_GPU = (
     "Use the processor (--target cpu), check CUDA kernels here without a GPU (tilewright check OP key=value... "
     "--target cuda:sm_90a), or work on a machine with an NVIDIA GPU"
 )
-"""How to go on where there is no GPU."""
+"""Hint for a machine without a GPU."""
 
 
 class CudaBackend(DeviceBackend):
     """Compiles CUDA C++ with NVRTC; kernels run on a GPU through CuPy or PyCUDA.
 
-    ``driver`` names one of them (``driver.DRIVERS``); by default the first that is installed.
+    ``driver``: the name of a driver (``driver.DRIVERS``); by default the first that is installed.
     """
 
     name = "cuda"
@@ -66,7 +66,7 @@ class CudaBackend(DeviceBackend):
         name = "cuda" if name == "auto" else name
         if device != "auto" and device.partition(":")[0] != self.name:
             raise UsageError(f"kernels for {name} do not run on {device}", "Use --device cuda:0, or leave it out")
-        backends.parse_target(name, threads, allow_foreign=True)  # an unknown name is told first
+        backends.parse_target(name, threads, allow_foreign=True)  # reports an unknown name first
         try:
             where = devices.parse_device("cuda" if device == "auto" else device)
         except TargetUnavailable as e:
@@ -81,7 +81,7 @@ class CudaBackend(DeviceBackend):
 
     def report(self, load: bool) -> Report:
         facts = devices.describe_cuda(load)
-        # Without a GPU nothing of CUDA stands in the way of tuning here.
+        # Without a GPU, a problem of CUDA does not prevent tuning.
         return Report(facts, devices.cuda_rows(facts), facts["problems"] if facts["devices"] else [])
 
     def open(self, index: int, driver: str | None = None) -> Context:

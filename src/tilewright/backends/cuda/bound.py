@@ -1,8 +1,8 @@
-"""The least time of a kernel: what its machine code asks of a multiprocessor, and of memory, or what its loops do.
+"""A lower bound of a kernel's time: from its machine code, or from its loops, and the rates of a multiprocessor.
 
-A bound, no prediction: every resource is taken to be busy all the time, copies and arithmetic to overlap, and shared
-memory to be free of conflicts. Which resource takes longest says what an edit must change. A GPU's own counters stand
-beside it in ``tilewright check --sass --profile``.
+It is a bound, not a prediction. Every resource counts as busy all the time, copies and arithmetic as overlapped, and
+shared memory as free of bank conflicts. The resource that takes longest shows what an edit must change.
+``tilewright check --sass --profile`` also shows a GPU's own counters.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from tilewright.core import Target
 from tilewright.serialization import Json
 
 SCHEDULERS = 4
-"""Instructions that a multiprocessor issues a clock: CUDA C++ Programming Guide, "SIMT Architecture"."""
+"""Instructions that a multiprocessor issues per clock: CUDA C++ Programming Guide, "SIMT Architecture"."""
 L2_BYTES = 64
-"""Bytes a clock from the second-level cache to a multiprocessor (Jia and others, arXiv:1804.06826, table 3.1)."""
+"""Bytes per clock from the L2 cache to a multiprocessor (Jia and others, arXiv:1804.06826, table 3.1)."""
 SPECIAL = 16
-"""Results of transcendental functions and of conversions between int and float, a clock and multiprocessor: CUDA C++
-Programming Guide, "Arithmetic Instructions" (reciprocal, exponential, ...); Nsight Compute, "Pipelines" (both are the
-XU's)."""
+"""Results per clock and multiprocessor of transcendental functions, and of conversions between int and float: CUDA C++
+Programming Guide, "Arithmetic Instructions" (reciprocal, exponential, ...); Nsight Compute, "Pipelines" (the XU is the
+unit of both)."""
 BANK_READS = 1
-"""Operands of a warp that each of a scheduler's two register banks delivers a clock: 1,024 bits (Huerta and others,
+"""Operands of a warp that each of a scheduler's two register banks delivers per clock: 1,024 bits (Huerta and others,
 arXiv:2503.20481, section 5.3)."""
 WARP_MMA = 0.62
-"""Share of Hopper's peak that instructions of a warp reach; only those of a warpgroup have all of it (Luo and others,
-arXiv:2402.13499, section IV-C). Of float64 there are those of a warp alone, which have all of its peak."""
+"""Share of Hopper's peak that matrix instructions of a single warp reach; only those of a warp group reach all of it
+(Luo and others, arXiv:2402.13499, section IV-C). For float64 only warp instructions exist, which reach the peak."""
 DP4A = 4 * 64
-"""Multiply-adds of bytes on ordinary units, a clock and multiprocessor: four for each 32-bit one, of which there are 64
-in every architecture here (CUDA C++ Programming Guide, "Arithmetic Instructions"; it does not list dot products)."""
+"""Multiply-adds of bytes on CUDA cores, per clock and multiprocessor: four for each of the 64 32-bit lanes that every
+architecture here has (CUDA C++ Programming Guide, "Arithmetic Instructions", which does not list dot products)."""
 _PEAK = {"fp32": 0, "fp64": 1, "fp16": 2, "tf32": 3, "int8": 4, "fp64_tensor": 5}
 
 _MATRIX = ("fp16", "tf32", "int8", "fp64_tensor")
@@ -40,10 +40,11 @@ _MATRIX = ("fp16", "tf32", "int8", "fp64_tensor")
 
 @dataclass(frozen=True)
 class Work:
-    """One launch and what it computes: blocks (where they walk over tiles, tiles), threads a block that compute,
-    blocks that a multiprocessor holds at once, operations of its multiply-adds (0: not counted), bytes that must move
-    between memory and the device at least, bytes that blocks ask for, and bytes that warps read from shared memory,
-    each byte once a warp (0 for either: as the instructions tell). ``even``: blocks take equally long."""
+    """One launch and its work. ``blocks``: number of blocks, or of tiles for persistent blocks. ``threads``: computing
+    threads per block. ``resident``: blocks per multiprocessor at once. ``flops``: operations of its multiply-adds (0:
+    not counted). ``moved_bytes``: least bytes between memory and the device. ``asked_bytes``: bytes that blocks
+    request. ``read_bytes``: bytes that warps read from shared memory, each byte once per warp. The last two may be 0:
+    the instructions then tell. ``even``: whether all blocks take equally long."""
 
     blocks: int
     threads: int
@@ -57,10 +58,10 @@ class Work:
 
 @dataclass(frozen=True)
 class Bound(Json):
-    """``cycles`` that a kernel takes at least, by which resource (``tensor``, ``fma``, ``registers``, ``mufu``,
-    ``issue``, ``shared``, ``l2``, ``dram``, ``waves``: some multiprocessors have more blocks), and the ``share`` of the
-    arithmetic peak that this leaves. ``loop``: clocks of each resource for one iteration of the main loop of one
-    block. ``busy``: clocks that the whole kernel keeps each resource busy, on average of the multiprocessors."""
+    """``cycles``: least clocks of a kernel. ``by``: the limiting resource (``tensor``, ``fma``, ``registers``,
+    ``mufu``, ``issue``, ``shared``, ``l2``, ``dram``, ``waves``: some multiprocessors have more blocks). ``share``: the
+    largest possible share of the arithmetic peak. ``loop``: clocks of each resource for one iteration of a block's main
+    loop. ``busy``: clocks in which the whole kernel keeps each resource busy, averaged over the multiprocessors."""
 
     by: str
     cycles: float
@@ -70,7 +71,7 @@ class Bound(Json):
 
 
 def loop_cycles(loop: tuple[Instruction, ...], threads: int, resident: int, variant: str) -> dict[str, float]:
-    """Clocks of a multiprocessor for one iteration of the loop by a block, by resource, with so many blocks on it."""
+    """Clocks by resource for one iteration of the loop by a block, with ``resident`` blocks on a multiprocessor."""
     warps, level = ceil(threads / WARP), _level(threads, resident)
     arithmetic = {"tensor": 0.0, "fma": 0.0}
     for x in loop:
@@ -88,7 +89,7 @@ def loop_cycles(loop: tuple[Instruction, ...], threads: int, resident: int, vari
 
 
 def bound(code: Code, work: Work, target: Target) -> Bound:
-    """The bound of one kernel; its main loop counts where that holds the multiply-adds of the task."""
+    """The bound of one kernel. Its main loop counts if it contains the task's multiply-adds."""
     loop = code.usual_loop
     work = replace(work, resident=min(work.resident, _fullest(work, target)))
     spent = loop_cycles(loop, work.threads, work.resident, target.variant)
@@ -101,16 +102,16 @@ def bound(code: Code, work: Work, target: Target) -> Bound:
     trips = work.flops / 2 / (inside * work.blocks)
     each = {name: trips * c for name, c in spent.items()}
     if arithmetic == "fma":
-        # Loads of operands, whose lanes share addresses, are counted as one pass: what they read may take more.
+        # Operand loads, whose lanes share addresses, count as one pass each: the bytes that they read may take more.
         loads = ceil(work.threads / WARP) * sum(x.opcode.startswith("LDS") for x in loop)
         each["shared"] += max(0.0, work.read_bytes / work.blocks / PASS - trips * loads)
     return _least(each, spent, unit, work, target)
 
 
 def estimate(work: Work, unit: str, shared_bytes: float, target: Target, warpgroups: bool = False) -> Bound:
-    """The bound of a kernel that is not compiled, by what its loops ask for: multiply-adds on a ``unit`` (named as in
-    machine code; of ``warpgroups``, or of warps), ``shared_bytes`` that all blocks together read from shared memory,
-    and the bytes of ``work``. What else is executed is not known, so that the machine code may need more."""
+    """The bound of a kernel before compilation, from its loops: multiply-adds on ``unit`` (named as in machine code; by
+    ``warpgroups`` or by warps), ``shared_bytes`` that all blocks together read from shared memory, and the bytes of
+    ``work``. Other instructions are unknown, so the machine code may need more."""
     tensor = unit in _MATRIX
     rate = _rate(unit, target.variant, tensor and not warpgroups)
     level = _level(work.threads, min(work.resident, _fullest(work, target)))
@@ -125,10 +126,10 @@ def estimate(work: Work, unit: str, shared_bytes: float, target: Target, warpgro
 def _least(each: Mapping[str, float], loop: Mapping[str, float], unit: str, work: Work, target: Target) -> Bound:
     """The bound of blocks that take ``each`` clocks of a multiprocessor, by resource."""
     sms = int(target.limit["sms"])
-    of_device = {"l2": work.asked_bytes / (L2_BYTES * sms), "dram": _dram(work, target)}  # however blocks are scheduled
+    of_device = {"l2": work.asked_bytes / (L2_BYTES * sms), "dram": _dram(work, target)}  # for any schedule of blocks
 
     def clocks(blocks: float) -> dict[str, float]:
-        """Clocks of a multiprocessor, by resource, that computes ``blocks`` blocks."""
+        """Clocks by resource of a multiprocessor that computes ``blocks`` blocks."""
         own = {name: blocks * c for name, c in each.items()}
         return {name: max(own.get(name, 0.0), of_device.get(name, 0.0)) for name in (*own, "dram")}
 
@@ -142,33 +143,33 @@ def _least(each: Mapping[str, float], loop: Mapping[str, float], unit: str, work
 
 
 def _dram(work: Work, target: Target) -> float:
-    """Clocks in which memory moves what it must."""
+    """Clocks for the least traffic with memory."""
     return work.moved_bytes / float(target.limit["bandwidth"]) * float(target.limit["clock_hz"])
 
 
 def _fullest(work: Work, target: Target) -> int:
-    """Blocks of the multiprocessor that has most."""
+    """Largest number of blocks on a multiprocessor."""
     return ceil(work.blocks / int(target.limit["sms"]))
 
 
 def _level(threads: int, resident: int) -> float:
-    """How unevenly warps lie on the four schedulers, each with matrix and arithmetic units of its own: 1 where they
-    fill all. Of several blocks one may end and another begin while others run, so that all have work."""
+    """Imbalance of warps over the four schedulers, each with its own matrix and arithmetic units: 1 if they fill all.
+    With several resident blocks, one may start while others run, so that all schedulers have work."""
     warps = ceil(threads / WARP)
     alone = ceil(warps / SCHEDULERS) if resident == 1 else 1
     return max(1.0, alone * SCHEDULERS / (warps * resident))
 
 
 def _rate(unit: str, variant: str, of_warps: bool = False) -> float:
-    """Multiply-adds of a unit (:attr:`~.sass.Instruction.unit`) in a clock of a multiprocessor; of matrix instructions
-    ``of_warps``, or of warp groups."""
+    """Multiply-adds of a unit (:attr:`~.sass.Instruction.unit`) per clock and multiprocessor. ``of_warps``: by matrix
+    instructions of warps instead of warp groups."""
     rate = DP4A if unit == "dp4a" else ARCHITECTURES[variant].lanes[_PEAK[unit]]
     slower = of_warps and variant.startswith("sm_90") and unit != "fp64_tensor"
     return rate * WARP_MMA if slower else rate
 
 
 def multiplies(loop: tuple[Instruction, ...]) -> bool:
-    """Whether a loop is a product's, no chain of functions: it has matrix instructions, or is mostly multiply-adds."""
+    """Whether a loop computes a product: it has matrix instructions, or consists mostly of multiply-adds."""
     if any(x.kind == "tensor" for x in loop):
         return True
     return 2 * sum(1 for x in loop if x.multiply_adds) > len(loop)

@@ -1,7 +1,7 @@
-"""CUDA C++ into cubins, through a cache that keeps what the compiler said of each kernel.
+"""Compiles CUDA C++ into cubins, through a cache that also stores each kernel's resources.
 
-The static gate is here: kernels that cannot run, or cannot be fast, are refused without a GPU, by what the cubin and
-the assembler's log say.
+It includes the static gate, which refuses kernels that cannot run, or cannot be fast, without a GPU: by the cubin and
+the assembler's log.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from tilewright.backends.limits import Refusal
 from tilewright.backends.toolchain import DEADLINE, Compiled, CompileError, Rejected
 from tilewright.core import Pairs, Target, UsageError, Value, digest
 
-_FORMAT = 1  # of the note beside a cubin in the cache
+_FORMAT = 1  # of the note stored with a cubin in the cache
 _WARP = 32
-_GRAIN = 8  # registers a thread are given out in steps of this
+_GRAIN = 8  # registers per thread are allocated in multiples of this
 
 FLAGS = (
     "-std=c++17",
-    "--ptxas-options=-v",  # costs nothing, and its log is the only place that tells of spills
-    "--diag-suppress=177",  # unused functions: a prelude holds more than one kernel needs
+    "--ptxas-options=-v",  # costs nothing; its log is the only source of spills
+    "--diag-suppress=177",  # unused functions: a prelude has more functions than one kernel needs
 )
 
 
@@ -38,11 +38,11 @@ def flags(target: Target) -> tuple[str, ...]:
 class NvrtcToolchain:
     """Compiles for one target with NVRTC. Safe to call from several threads, which compile at the same time.
 
-    Raises ``NoNvrtc`` where there is none that knows the architecture.
+    Raises ``NoNvrtc`` without an NVRTC that supports the architecture.
     """
 
     emulated = False
-    batch = 1  # kernels a unit: four together save 14% of the time, but one that is refused takes the others along
+    batch = 1  # kernels per unit: four together save 14% of the time, but a refused kernel rejects the whole unit
 
     def __init__(self, target: Target, cache: ArtifactCache | None = None, nvrtc: Nvrtc | None = None) -> None:
         if target.kind != "cuda":
@@ -54,13 +54,13 @@ class NvrtcToolchain:
         self.flags = flags(target)
 
     def key(self, unit: str) -> str:
-        """What a cubin's bytes depend on: source, options, compiler."""
+        """Cache key of a cubin: source, options and compiler determine its bytes."""
         return digest(["cubin", self.nvrtc.key, list(self.flags), sha256(unit.encode()).hexdigest()])
 
     def compile(self, unit: str, symbols: Sequence[str] = (), deadline: float = DEADLINE) -> Compiled:
-        """Compile a unit within ``deadline`` seconds, then judge its kernels (all, or those named).
+        """Compile a unit within ``deadline`` seconds, then check its kernels (all, or those named) at the static gate.
 
-        Raises ``CompileError``, and ``Rejected`` by the static gate; both cost nothing the second time.
+        Raises ``CompileError``, and ``Rejected`` by the gate. The cache makes a repetition free.
         """
         key = self.key(unit)
         compiled, warnings = self._cached(key) or self._compile(unit, key, deadline)
@@ -104,10 +104,10 @@ class NvrtcToolchain:
 
 
 def resources_of(data: bytes, report: ptxas.Report) -> dict[str, Pairs]:
-    """Static resources of each kernel in a cubin and its log; they become features of the cost model.
+    """Static resources of each kernel from a cubin and its log; they become features of the cost model.
 
-    ``registers`` and ``spill_bytes`` (stored and loaded), ``stack_bytes`` a thread; ``shared_bytes`` static, a block;
-    ``constant_bytes``, ``code_bytes``; ``max_threads`` a block (0: unbounded).
+    ``registers``, ``spill_bytes`` (stored and loaded), ``stack_bytes`` per thread; static ``shared_bytes`` per block;
+    ``constant_bytes``, ``code_bytes``; ``max_threads`` per block (0: unbounded).
     """
     out: dict[str, Pairs] = {}
     for name, info in cubin.parse(data).kernels.items():
@@ -127,7 +127,7 @@ def resources_of(data: bytes, report: ptxas.Report) -> dict[str, Pairs]:
 def refusal(
     resources: Mapping[str, Value], warnings: tuple[ptxas.Warning, ...], target: Target, symbol: str
 ) -> Refusal | None:
-    """Why a compiled kernel is refused, by its resources (:func:`resources_of`) and the log's warnings."""
+    """Why a kernel is refused, or ``None``: by its resources (:func:`resources_of`) and the log's warnings."""
     limit = target.limit
     registers, threads = int(resources["registers"]), int(resources["max_threads"])
     spills = int(resources["spill_bytes"])

@@ -1,4 +1,4 @@
-"""NVRTC in a worker process, which may die of a source."""
+"""Runs NVRTC in a worker process, which a source may crash."""
 
 from __future__ import annotations
 

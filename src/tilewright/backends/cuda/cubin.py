@@ -1,6 +1,6 @@
-"""What a cubin says of its kernels, read from its ELF sections with no toolkit and no GPU.
+"""Reads kernels' resources from a cubin's ELF sections, without a toolkit or a GPU.
 
-Every offset is checked: a truncated or hostile file gives ``CubinError``, never a crash or a long loop.
+Every offset is checked: a truncated or hostile file raises ``CubinError`` and never causes a crash or a long loop.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tilewright.core import TilewrightError
 
-_LIMIT = 4096  # sections, symbols of kernels; more is no cubin of ours
+_LIMIT = 4096  # largest number of sections; larger files are refused as not ours
 _MACHINE_CUDA = 190  # EM_CUDA
 _NOBITS = 8
 
@@ -22,7 +22,7 @@ _SIZED = 4
 
 
 class CubinError(TilewrightError):
-    """Bytes that are no cubin, or a damaged one."""
+    """The bytes are not a cubin, or the cubin is damaged."""
 
     kind = "load"
 
@@ -31,9 +31,9 @@ class CubinError(TilewrightError):
 class KernelInfo:
     """Static resources of one kernel.
 
-    ``registers`` a thread; ``shared_bytes`` static, a block, without what the system reserves; ``stack_bytes`` of
-    local memory a thread; ``constant_bytes`` of parameters and what precedes them; ``code_bytes`` of machine code;
-    ``max_threads`` a block as the source bounds it (0: it does not).
+    ``registers`` per thread; static ``shared_bytes`` per block, without the system's reserve; ``stack_bytes`` of
+    local memory per thread; ``constant_bytes`` of parameters and the data before them; ``code_bytes`` of machine code;
+    ``max_threads`` per block, as bounded by the source (0: unbounded).
     """
 
     registers: int
@@ -46,7 +46,7 @@ class KernelInfo:
 
 @dataclass(frozen=True)
 class Cubin:
-    """The kernels of a cubin by name, and the compute capability that it is for (90)."""
+    """The kernels of a cubin by name, and its compute capability (90)."""
 
     cc: int
     kernels: Mapping[str, KernelInfo]
@@ -62,7 +62,7 @@ class _Section:
 
 
 def parse(data: bytes) -> Cubin:
-    """Read a cubin. Raises ``CubinError`` where it is not one or is damaged."""
+    """Read a cubin. Raises ``CubinError`` for other bytes and for a damaged cubin."""
     try:
         return _parse(data)
     except (struct.error, UnicodeDecodeError) as e:
@@ -87,7 +87,7 @@ def _parse(data: bytes) -> Cubin:
                 if symbol in names:
                     values.setdefault(names[symbol], {})[attribute] = value
     cc = _capability(flags, data[8])
-    reserved = 1024 if cc >= 90 else 0  # the system's share is part of the section since Hopper
+    reserved = 1024 if cc >= 90 else 0  # since Hopper the section includes the system's share
     kernels = {}
     for s in sections:
         if not s.name.startswith(".text."):
@@ -103,7 +103,7 @@ def _parse(data: bytes) -> Cubin:
                 x, y, z = struct.unpack_from("<III", block)
                 bound = x * y * z
         kernels[name] = KernelInfo(
-            # Before CUDA 13 the count lay in the section's header alone for some releases.
+            # Before CUDA 13, some releases had the count in the section's header alone.
             registers=found.get(_REGISTERS, s.info >> 24),
             shared_bytes=max(0, _size(by_name.get(f".nv.shared.{name}")) - reserved),
             stack_bytes=max(found.get(a, 0) for a in (_FRAME, _STACK, _MIN_STACK)),

@@ -1,6 +1,6 @@
-"""CuPy as the driver: its thin wrappers of the CUDA driver and runtime, raw pointers throughout.
+"""CuPy as the driver: its thin wrappers of the CUDA driver and runtime, with raw pointers only.
 
-CuPy 13 or later, for CUDA 12 or 13. Memory is CUDA's own, not CuPy's pool: what is freed is free.
+CuPy 13 or later, for CUDA 12 or 13. Memory comes from CUDA, not from CuPy's pool: freed memory is really free.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TO_DEVICE, _TO_HOST, _WITHIN = 1, 2, 3  # cudaMemcpyKind
 
 
 class CupyDriver(CudaDriver):
-    """Opens devices through CuPy. Raises ``NoDriver`` where CuPy is missing, broken or of the wrong CUDA release."""
+    """Opens devices through CuPy. Raises ``NoDriver`` if CuPy is missing, broken or for the wrong CUDA release."""
 
     name = "cupy"
 
@@ -69,7 +69,7 @@ class CupyDriver(CudaDriver):
         self.runtime: Any = runtime
         self.driver: Any = driver
         self.version = version
-        self.errors = (RuntimeError,)  # those of CUDA among them
+        self.errors = (RuntimeError,)  # CUDA's errors are subclasses
         check_releases(next(iter(installed)), int(runtime.runtimeGetVersion()), int(runtime.driverGetVersion()))
 
     def count(self) -> int:
@@ -88,12 +88,12 @@ class CupyDriver(CudaDriver):
 
 
 def installed_packages() -> dict[str, str]:
-    """CuPy's packages in this environment, with their versions. Nothing is imported."""
+    """Installed CuPy packages with their versions, without importing them."""
     return {name: version for name in _PACKAGES if (version := installed_version(name)) is not None}
 
 
 def check_releases(package: str, runtime: int, driver: int) -> None:
-    """Refuse a CuPy that this driver cannot serve. Versions are CUDA's: 13020 is 13.2; a driver of 0 is none."""
+    """Refuse a CuPy that this driver cannot serve. Versions are CUDA's (13020 is 13.2); 0 means no driver."""
     if driver == 0:
         raise NoDriver(
             "there is no NVIDIA driver on this machine",
@@ -116,12 +116,12 @@ class CupyContext(CudaContext):
             before = self._d.ctxGetCurrent()
             self._r.setDevice(index)
             try:
-                self._r.free(0)  # makes the primary context
+                self._r.free(0)  # creates the primary context
                 self._handle = int(self._d.ctxGetCurrent())
                 properties = self._r.getDeviceProperties(index)
                 _, total = self._r.memGetInfo()
             finally:
-                if before:  # setting a thread's device back would make a context where there was none
+                if before:  # restoring no context would create one on the old device
                     self._d.ctxSetCurrent(before)
             self.limits = limits_of(lambda number: int(self._r.deviceGetAttribute(number, index)), int(total))
             self.bus_id = str(self._r.deviceGetPCIBusId(index))
@@ -141,7 +141,7 @@ class CupyContext(CudaContext):
             self._d.ctxSetCurrent(before)
 
     def stream(self, given: int | None) -> int:
-        """The stream to queue on: the one given, or CuPy's current one."""
+        """The stream to queue on: ``given``, or CuPy's current stream."""
         return int(self._cupy.cuda.get_current_stream().ptr) if given is None else given
 
     # ------------------------------------------------------------------ memory
@@ -159,7 +159,7 @@ class CupyContext(CudaContext):
         if data.nbytes:
             with self.current("copying to the device"):
                 self._r.memcpy(address, data.ctypes.data, data.nbytes, _TO_DEVICE)
-                self._r.streamSynchronize(0)  # small copies from pageable memory return before they have arrived
+                self._r.streamSynchronize(0)  # small copies from pageable memory return before their arrival
 
     def download(self, address: int, out: npt.NDArray[Any]) -> None:
         contiguous(out)
@@ -186,7 +186,7 @@ class CupyContext(CudaContext):
     def capture(self, work: Callable[[], None]) -> CupyGraph:
         r = self._r
         with self.current("capturing launches"), self._cupy.cuda.Stream(non_blocking=True) as stream:
-            r.streamBeginCapture(stream.ptr, r.streamCaptureModeRelaxed)  # other threads may do what they like
+            r.streamBeginCapture(stream.ptr, r.streamCaptureModeRelaxed)  # other threads stay unrestricted
             try:
                 work()
             except BaseException:
@@ -215,7 +215,7 @@ class CupyContext(CudaContext):
 
 
 class CupyModule:
-    """Code on a device. It is unloaded by :meth:`close`, not when it is forgotten."""
+    """A module on a device. Only :meth:`close` unloads it."""
 
     def __init__(self, context: CupyContext, handle: int) -> None:
         self._context = context
@@ -243,7 +243,7 @@ class CupyFunction(CudaFunction):
             launch, fill, replace, current, make_current = (
                 address_of(library_function(name)) for name in (*NATIVE, "cuCtxGetCurrent", "cuCtxSetCurrent")
             )
-        except LaunchError:  # a driver before CUDA 12
+        except LaunchError:  # a driver older than CUDA 12
             return None
         return NativeLaunch(launch, fill, replace, self._handle, c.overlaps, self, current, make_current, c._handle)
 
@@ -263,7 +263,7 @@ class CupyFunction(CudaFunction):
 
 
 class CupyGraph:
-    """A CUDA graph that can be launched; destroyed with this object."""
+    """An executable CUDA graph; destroyed with this object."""
 
     def __init__(self, context: CupyContext, handle: int) -> None:
         self._context = context
@@ -294,4 +294,4 @@ def _destroy(runtime: Any, how: str, handle: int) -> None:
     try:
         getattr(runtime, how)(handle)
     except runtime.CUDARuntimeError:
-        return  # the device failed: its events and graphs went with it
+        return  # the device failed, and its events and graphs are gone

@@ -1,4 +1,4 @@
-"""CUDA devices by name (``cuda:0``), which of them are one class, and what is known of the machine."""
+"""CUDA devices by name (``cuda:0``), their device classes, and facts about the machine."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tilewright.core import Device, Pairs, TilewrightError, UsageError, Value, d
 from tilewright.units import counted
 
 _WORDS = {"nvidia", "geforce", "tesla", "graphics", "gpu", "generation", "device"}
-"""Words of a GPU's name that say nothing."""
+"""Words of a GPU's name that a device class omits."""
 
 
 @dataclass(frozen=True)
 class CudaDevice(Device):
-    """One GPU. ``index`` is its number in this process, ``bus_id`` its place in the machine, ``limits`` its own."""
+    """One GPU. ``index``: its number in this process; ``bus_id``: its PCI address; ``limits``: its own limits."""
 
     kind: str = "cuda"
     index: int = 0
@@ -33,7 +33,7 @@ class CudaDevice(Device):
 
     @property
     def cores(self) -> tuple[int, ...]:
-        """The number that its lock bears: from its PCI address, since CUDA_VISIBLE_DEVICES renumbers devices."""
+        """The number of its lock: from the PCI address, as CUDA_VISIBLE_DEVICES renumbers devices."""
         match = re.fullmatch(r"([0-9a-fA-F]+):([0-9a-fA-F]+):([0-9a-fA-F]+)\.([0-9a-fA-F]+)", self.bus_id)
         if match is None:
             return (self.index,)
@@ -42,9 +42,9 @@ class CudaDevice(Device):
 
 
 def parse_device(text: str = "cuda") -> CudaDevice:
-    """The device that ``cuda`` (the first) or ``cuda:N`` names.
+    """The device named ``cuda`` (the first) or ``cuda:N``.
 
-    Raises ``UsageError`` for a malformed name or a number that is not there, ``NoDriver`` without a GPU.
+    Raises ``UsageError`` for a malformed name or a missing number, ``NoDriver`` without a GPU.
     """
     match = re.fullmatch(r"cuda(?::(\d+))?", text)
     if match is None:
@@ -69,7 +69,7 @@ def _device(gpu: Gpu) -> CudaDevice:
 
 
 def noise_warnings(device: CudaDevice) -> list[str]:
-    """What may disturb timings on a device, one line each."""
+    """Conditions that may disturb timings on a device, one line each."""
     out = []
     others = nvml.other_processes(device.bus_id)
     if others:
@@ -101,9 +101,10 @@ def describe(device: CudaDevice) -> Described:
 
 
 def gpu_class(model: str, memory: int, which: Identity) -> str:
-    """``h200-141g-700w``, ``a100-sxm4-40g-400w-mig-3g.20gb``: model, GiB (rounded up), power limit, slice.
+    """Device class such as ``h200-141g-700w`` or ``a100-sxm4-40g-400w-mig-3g.20gb``: model, GiB (rounded up), power
+    limit, slice.
 
-    ``memory``: bytes by CUDA's count, used where nvidia-smi gives none.
+    ``memory``: bytes as CUDA reports them, used if nvidia-smi reports none.
     """
     facts = _smi_facts(which, model)
     named = [w for w in words(facts.name) if w not in _WORDS and not re.fullmatch(r"\d+gb", w)]
@@ -116,15 +117,15 @@ def gpu_class(model: str, memory: int, which: Identity) -> str:
 
 
 def _smi_facts(which: Identity, model: str) -> GpuFacts:
-    """What nvidia-smi says of a GPU; without it, the name that CUDA gives the whole."""
+    """nvidia-smi's facts about a GPU; without nvidia-smi, CUDA's name of the whole GPU."""
     return which.facts or GpuFacts(which.uuid, "", model.partition(" MIG ")[0])
 
 
 def describe_cuda(load: bool = True) -> dict[str, Any]:
-    """What CUDA code can be compiled and run here, as JSON, for ``tilewright doctor``.
+    """CUDA compilers, drivers and devices of this machine, as JSON, for ``tilewright doctor``.
 
-    ``load`` also imports the bindings that are installed, to see whether they work. Nothing here raises: what is
-    missing or broken is ``None`` or empty, with its reason (and mend) under ``problems``.
+    ``load``: also import the installed bindings, to test them. This function does not raise: a missing or broken part
+    is ``None`` or empty, with its reason and remedy under ``problems``.
     """
     problems: list[str] = []
     compiler: dict[str, Any] | None = None
@@ -166,7 +167,7 @@ def _target_facts(gpu: Gpu, problems: list[str]) -> Mapping[str, Any]:
 
 
 def _drivers(problems: list[str], load: bool, wanted: bool) -> dict[str, Any]:
-    """The bindings: version and whether they work (``None`` when not tried)."""
+    """The bindings: version, and whether they work (``None``: not tried)."""
     packages = cupy_driver.installed_packages()
     out: dict[str, Any] = {}
     for name in DRIVERS:
@@ -177,7 +178,7 @@ def _drivers(problems: list[str], load: bool, wanted: bool) -> dict[str, Any]:
             try:
                 entry |= {"installed": True, "version": getattr(get_driver(name), "version", None), "works": True}
             except NotInstalled as e:
-                if name == "cupy" and wanted:  # without a GPU nothing is missing
+                if name == "cupy" and wanted:  # without a GPU a missing package is no problem
                     problems.append(str(e))
             except TilewrightError as e:
                 entry |= {"installed": True, "works": False, "problem": e.message}
@@ -190,7 +191,7 @@ def _drivers(problems: list[str], load: bool, wanted: bool) -> dict[str, Any]:
 
 
 def cuda_rows(cuda: dict[str, Any]) -> list[tuple[str, str]]:
-    """What ``doctor`` prints of CUDA: the compiler, the GPUs, the packages that reach them."""
+    """Lines of ``doctor`` about CUDA: the compiler, the GPUs, and the packages that access them."""
     nvrtc = cuda["nvrtc"]
     targets = " ".join(t.partition(":")[2] for t in nvrtc["targets"]) if nvrtc else ""
     rows = [("nvrtc", f"{nvrtc['version']} at {nvrtc['path']}, for {targets}" if nvrtc else "none")]

@@ -1,7 +1,7 @@
-"""Which package reaches the GPUs (CuPy, PyCUDA, or the emulator in their place), and what CuPy and PyCUDA share.
+"""Chooses the package that accesses GPUs (CuPy, PyCUDA, or the emulator), and holds the code that packages share.
 
-They differ in how they call CUDA; the blocker, a kernel that keeps a device busy for a given time so that launches
-queue up behind it, and the facts of a device are the same.
+CuPy and PyCUDA differ in how they call CUDA. They share the blocker, a kernel that keeps a device busy for a given time
+so that launches queue up behind it, and a device's facts.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ DRIVERS = {
     "pycuda": "tilewright.backends.cuda.pycuda_driver:PycudaDriver",
     "emulator": "tilewright.backends.emulator.driver:EmulatorDriver",
 }
-"""Name -> where it is. The emulator is used only when asked for: it runs kernels, but its times mean nothing."""
+"""Drivers by name. The emulator is used only on request: it runs kernels, but its times mean nothing."""
 
 _CHOSEN = ("cupy", "pycuda")
 _RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
 
 
 def get_driver(name: str | None = None) -> Driver:
-    """A driver by name; without one, CuPy, or PyCUDA where CuPy is not installed.
+    """Return a driver by name; by default CuPy, or PyCUDA if CuPy is not installed.
 
-    Packages are imported here, not before. Raises ``NoDriver`` that names what is missing or does not fit, and
+    Packages are imported here, not before. Raises ``NoDriver`` that names the missing or unsuitable package, and
     ``UsageError`` for an unknown name.
     """
     if name is not None:
@@ -58,7 +58,7 @@ def get_driver(name: str | None = None) -> Driver:
         except NoDriver as e:
             problems.append(e)
             if not isinstance(e, NotInstalled):
-                break  # what is installed and broken is what the user wants mended
+                break  # the user wants the installed but broken package repaired
     raise problems[-1] if not isinstance(problems[-1], NotInstalled) else problems[0]
 
 
@@ -70,11 +70,11 @@ def _make(name: str) -> Driver:
     return cast(Driver, driver())
 
 
-# --------------------------------------------------------------------------- what the packages share
+# --------------------------------------------------------------------------- shared by the packages
 
 
 class CudaDriver(ABC):
-    """Opens devices through a package. Making it imports that, and raises ``NoDriver`` where it does not work.
+    """Opens devices through a package. The constructor imports the package, and raises ``NoDriver`` if it fails.
 
     ``errors``: the package's own exceptions.
     """
@@ -87,11 +87,11 @@ class CudaDriver(ABC):
     def count(self) -> int: ...
     @abstractmethod
     def named(self, error: Exception, doing: str) -> Exception:
-        """One of the package's exceptions as ours."""
+        """Convert a package's exception into tilewright's."""
 
     @contextmanager
     def guarded(self, doing: str) -> Iterator[None]:
-        """The package's exceptions as ours."""
+        """Convert the package's exceptions into tilewright's."""
         try:
             yield
         except self.errors as e:
@@ -108,7 +108,7 @@ class CudaDriver(ABC):
 
 
 def import_problem(package: str, error: ImportError, hint: str) -> NoDriver:
-    """Why an installed package does not import."""
+    """The error for an installed package that does not import."""
     text = " ".join(str(error).split())
     if "libcuda.so" in text:
         return NoDriver("there is no NVIDIA driver on this machine", "Install one")
@@ -116,7 +116,7 @@ def import_problem(package: str, error: ImportError, hint: str) -> NoDriver:
 
 
 class CudaContext(Context):
-    """One device, by its primary context: the one that other libraries use too."""
+    """One device, by its primary context, which other libraries also use."""
 
     limits: Pairs
     model: str
@@ -131,7 +131,7 @@ class CudaContext(Context):
         self._lock = ForkLock()
 
     def _facts(self, runtime: str, driver: int) -> Pairs:
-        """``runtime``: the release of CUDA's runtime; ``driver``: CUDA's number of the release that the driver has."""
+        """``runtime``: release of CUDA's runtime; ``driver``: CUDA's number of the driver's release."""
         return (
             ("driver", self._name),
             (self._name, self._version),
@@ -143,15 +143,15 @@ class CudaContext(Context):
 
     @abstractmethod
     def enter(self) -> Any:
-        """Make this device's context the calling thread's; gives what :meth:`leave` takes."""
+        """Make this device's context the calling thread's; returns the argument for :meth:`leave`."""
 
     @abstractmethod
     def leave(self, before: Any) -> None:
-        """Give the calling thread back the context that it had."""
+        """Restore the calling thread's previous context."""
 
     @contextmanager
     def current(self, doing: str) -> Iterator[None]:
-        """Make this device's context the calling thread's for a while, and the package's exceptions ours."""
+        """Make this device's context the calling thread's, and convert the package's exceptions."""
         with self._guarded(doing):
             before = self.enter()
             try:
@@ -161,7 +161,7 @@ class CudaContext(Context):
 
     @contextmanager
     def loading(self, doing: str) -> Iterator[None]:
-        """The same to load code, which CUDA forbids a thread while one captures, unless the thread says otherwise."""
+        """:meth:`current` for loading code, which CUDA forbids during a capture unless the thread relaxes its mode."""
         with self.current(doing), relaxed():
             yield
 
@@ -191,7 +191,7 @@ class CudaContext(Context):
 
 @contextmanager
 def relaxed() -> Iterator[None]:
-    """While work is captured, here or by another thread, have this thread do what is no part of it all the same.
+    """Allow this thread operations outside a capture while this or another thread captures work.
 
     CUDA Driver API, ``cuThreadExchangeStreamCaptureMode``.
     """
@@ -201,7 +201,7 @@ def relaxed() -> Iterator[None]:
         yield
         return
     mode = ctypes.c_int(_RELAXED)
-    exchange(ctypes.byref(mode))  # which leaves the thread's own there
+    exchange(ctypes.byref(mode))  # leaves the thread's previous mode in the variable
     try:
         yield
     finally:
@@ -220,12 +220,12 @@ class CudaFunction(Function):
     def launch(
         self, grid: Size, block: Size, shared: int, arguments: Arguments, stream: int | None = None, early: bool = False
     ) -> None:
-        # The path that serving and timing take: context managers would cost as much as the launch itself.
+        # The path of serving and timing: context managers would cost as much as the launch itself.
         context = self._context
         try:
             before = context.enter()
             try:
-                if shared > self._shared:  # beyond 48 KB a kernel must ask; it never hurts
+                if shared > self._shared:  # above 48 KB a kernel must request it; a smaller request is harmless
                     self._allow(shared)
                     self._shared = shared
                 self._launch(grid, block, shared, arguments, stream, early)
@@ -236,7 +236,7 @@ class CudaFunction(Function):
 
     @abstractmethod
     def _allow(self, shared: int) -> None:
-        """Have it take so many bytes of dynamic shared memory."""
+        """Allow the kernel ``shared`` bytes of dynamic shared memory."""
 
     @abstractmethod
     def _launch(
@@ -245,7 +245,7 @@ class CudaFunction(Function):
 
 
 def release(version: int) -> str:
-    """A release by CUDA's number: 13020 is 13.2."""
+    """A release from CUDA's number: 13020 is 13.2."""
     return f"{version // 1000}.{version % 1000 // 10}"
 
 
@@ -253,9 +253,9 @@ def release(version: int) -> str:
 
 BLOCKER = "tw_busy"
 _LONGEST = 10.0  # seconds
-_TURN = 2e-9  # seconds: less than one look at the timer takes
+_TURN = 2e-9  # seconds per iteration: less than one read of the timer takes
 
-# Ends by the timer, and after so many turns in case the timer stands still.
+# The loop ends by the timer, and after a number of iterations in case the timer stands still.
 _SOURCE = """
 extern "C" __global__ void tw_busy(long long nanoseconds, long long turns) {
     unsigned long long start, now;
@@ -268,13 +268,13 @@ extern "C" __global__ void tw_busy(long long nanoseconds, long long turns) {
 
 
 def blocker(variant: str) -> bytes:
-    """The cubin for an architecture. Raises ``NoNvrtc``."""
+    """The blocker's cubin for an architecture. Raises ``NoNvrtc``."""
     code, _ = find_nvrtc(variant).compile(_SOURCE, (f"--gpu-architecture={variant}", "-std=c++17"))
     return code
 
 
 def _blocker_for(model: str, limits: Pairs) -> bytes:
-    """The cubin for a device. Raises ``NoDriver`` for an architecture that is not known, ``NoNvrtc``."""
+    """The blocker's cubin for a device. Raises ``NoDriver`` for an unknown architecture, ``NoNvrtc``."""
     found = archs.variants_for(int(dict(limits)["cc"]))
     if not found:
         raise NoDriver(f"{model} is of an architecture that is not known", "Use a later Tilewright")
@@ -282,7 +282,7 @@ def _blocker_for(model: str, limits: Pairs) -> bytes:
 
 
 def blocker_parameters(seconds: float) -> tuple[tuple[str, int], ...]:
-    """Its arguments. Raises ``UsageError`` beyond ten seconds: a system may stop longer kernels."""
+    """The blocker's arguments. Raises ``UsageError`` above ten seconds: a system may stop longer kernels."""
     if not 0 <= seconds <= _LONGEST:
         raise UsageError(f"a blocker of {seconds} s", f"Ask for 0 to {_LONGEST:g} s")
     return ("int64", round(seconds * 1e9)), ("int64", max(1, round(seconds / _TURN)))

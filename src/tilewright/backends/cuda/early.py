@@ -1,7 +1,7 @@
-"""Launches that may begin before the one in front of them has ended: by the driver's library, which no package wraps.
+"""Programmatic dependent launch: launches that may begin before the previous kernel ends, through the driver's library.
 
-CUDA Driver API, ``cuLaunchKernelEx`` with the attribute for programmatic stream serialization. Captured in a graph, it
-becomes a programmatic edge.
+CUDA Driver API, ``cuLaunchKernelEx`` with the attribute for programmatic stream serialization, which no package wraps.
+In a captured graph the launch becomes a programmatic edge.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tilewright.backends.cuda.tensor_map import library_function
 from tilewright.backends.driver import Size
 
 HOPPER = 90
-"""Compute capability (times ten) of the first devices that have such launches."""
+"""Compute capability (times ten) of the first devices that support it."""
 _SERIALIZATION = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 
 
@@ -42,7 +42,7 @@ def _launcher() -> Any:
 
 
 def launch_early(handle: int, grid: Size, block: Size, shared: int, stream: int, parameters: int) -> int:
-    """Queue a launch of the current context's function; gives CUDA's status. ``parameters``: address of their
-    pointers."""
+    """Queue a launch of the current context's function; returns CUDA's status. ``parameters``: address of the
+    parameters' pointers."""
     config = _Config((ctypes.c_uint * 3)(*grid), (ctypes.c_uint * 3)(*block), shared, stream, _EARLY, 1)
     return int(_launcher()(ctypes.byref(config), handle, parameters, None))
