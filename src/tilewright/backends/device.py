@@ -1,4 +1,4 @@
-"""What the backends of devices behind a driver share: building, loading, locks, limits."""
+"""Code shared by the backends of devices behind a driver: building, loading, locks, limits."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from tilewright.dtypes import DTYPES
 
 
 def matrix_peak(dtype: str) -> str | None:
-    """The target's limit that is the peak of products of ``dtype``, ``None`` where no matrix unit takes it as it is."""
+    """Name of the target's peak for products of ``dtype``; ``None`` if no matrix unit takes the type directly."""
     record = DTYPES[dtype]
     return record.matrix_peak if record.matrix and dtype != "float32" else None
 
 
 @dataclass(frozen=True)
 class NumberedDevice(Device):
-    """A device that its number on this machine tells apart (``opencl:0``)."""
+    """A device identified by its number on this machine (``opencl:0``)."""
 
     @property
     def cores(self) -> tuple[int, ...]:
-        """The number that its lock bears."""
+        """The number of its lock."""
         return (int(self.name.partition(":")[2]),)
 
 
 class DeviceBackend(Backend):
-    """What is the same for all backends whose kernels run behind a driver."""
+    """Base of all backends whose kernels run behind a driver."""
 
     emulated = False
     in_process = False
     confinable = False
-    """Whether its kernels are code of this machine's processors, which a sandbox can bound."""
+    """Whether its kernels are code of this machine's processors, which a sandbox can limit."""
 
     @abstractmethod
     def symbols(self, data: bytes) -> Sequence[str]:
@@ -58,7 +58,7 @@ class DeviceBackend(Backend):
         return rf"{self.name}:\d{{1,4}}"
 
     def build_cores(self, device: Device) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """All but one, which launches and checks, where there are enough."""
+        """All cores but one, which launches and checks, if there are more than two."""
         allowed = affinity()
         return allowed[1:] if len(allowed) > 2 else allowed, ()
 
@@ -71,8 +71,8 @@ class DeviceBackend(Backend):
         return self.ceilings(task)
 
     def ceilings(self, task: Task) -> Peaks:
-        """From the target's limits. Matrix units count for the types that they take: float32 only where the task asks
-        for TF32."""
+        """Peak rates from the target's limits. Matrix units count only for their types: for float32 only if the task
+        allows TF32."""
         limit = task.target.limit
         dtype = task.workload.inputs[0].dtype if task.workload.inputs else task.workload.output.dtype
         name = matrix_peak(dtype) or "fp32_flops"
@@ -82,7 +82,7 @@ class DeviceBackend(Backend):
         return Peaks(float(flops) if flops else None, float(bandwidth) if bandwidth else None)
 
     def settings(self, device: Device, memory: int) -> dict[str, Any]:
-        """No limit of memory: a driver reserves address space for all of its devices' and the host's."""
+        """Settings without a memory limit: a driver reserves address space for all its devices and the host."""
         return {
             "cores": [], "device": self.number(device.name), "cache_state": "cold", "memory": 0, "rotate_bytes": 0,
             "confinable": self.confinable,

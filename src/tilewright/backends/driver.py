@@ -1,9 +1,9 @@
-"""What a driver of devices does for Tilewright: memory, modules, launches, events. One small protocol, several drivers.
+"""The interface of device drivers: memory, modules, launches, events. One small protocol, several drivers.
 
-What not every device has, the protocol does in its place: no capture, no launches from C, no tensor maps, no clocks.
+The protocol has defaults for devices without a feature: no capture, no launches from C, no tensor maps, no clocks.
 
 Addresses are device addresses (integers), sizes bytes, times seconds. Work is queued on the caller's current
-stream, or the one that is named; it runs in order.
+stream, or on a given one; it runs in order.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Size = tuple[int, int, int]
 
 
 class NoDriver(TargetUnavailable):
-    """No package, driver or device to run code with, or ones that do not fit together."""
+    """The package, driver or device to run code is missing, or they do not fit together."""
 
 
 class NotInstalled(NoDriver):
@@ -35,19 +35,19 @@ class NotInstalled(NoDriver):
 
 
 class OutOfMemory(TilewrightError):
-    """The device has no room for an allocation."""
+    """The device has no memory for an allocation."""
 
     kind = "out_of_memory"
 
 
 class LoadError(TilewrightError):
-    """Code that the device cannot load, or a kernel that is not in it."""
+    """The device cannot load the code, or the code lacks the kernel."""
 
     kind = "load"
 
 
 class LaunchError(TilewrightError):
-    """A launch that the device refuses; it goes on working."""
+    """The device refuses a launch; it remains usable."""
 
     kind = "launch"
 
@@ -67,7 +67,7 @@ class DeviceError(TilewrightError):
 
 @dataclass(frozen=True)
 class BoxShape:
-    """A tensor and the boxes of it that are copied: :func:`~tilewright.core.tensor_map` with its numbers evaluated."""
+    """A tensor and the boxes of it to copy: :func:`~tilewright.core.tensor_map` with its numbers evaluated."""
 
     item: int
     sizes: tuple[int, ...]
@@ -81,20 +81,20 @@ class Event(Protocol):
     """A point in a queue of work."""
 
     def record(self) -> None:
-        """Queue it."""
+        """Queue the event."""
 
 
 NATIVE = ("cuLaunchKernelEx", "cuMemsetD8Async", "cuTensorMapReplaceAddress")
-"""Functions of CUDA's driver by which code in C launches kernels."""
+"""Functions of CUDA's driver that launch kernels from C."""
 
 
 @dataclass(frozen=True)
 class NativeLaunch:
-    """How code in C launches a kernel: addresses of functions of CUDA's driver, or of others that take the same.
+    """Launching a kernel from C: addresses of functions of CUDA's driver, or of functions with their signatures.
 
-    ``launch``, ``fill``, ``replace``: those of :data:`NATIVE`; ``function``: the kernel, as they take it. ``current``
-    and ``make_current`` (``cuCtxGetCurrent``, ``cuCtxSetCurrent``) make ``context`` the thread's; 0 where there is none
-    to make so. ``early``: whether launches may begin early. ``keep`` keeps all of it loaded.
+    ``launch``, ``fill``, ``replace``: the functions of :data:`NATIVE`; ``function``: the kernel's handle for them.
+    ``current`` and ``make_current`` (``cuCtxGetCurrent``, ``cuCtxSetCurrent``) make ``context`` the thread's; 0 if no
+    context is needed. ``early``: whether launches may begin early. ``keep`` keeps the code loaded.
     """
 
     launch: int
@@ -109,7 +109,7 @@ class NativeLaunch:
 
 
 def address_of(function: Any) -> int:
-    """The address of a function of a library that :mod:`ctypes` loaded."""
+    """Address of a function of a library that :mod:`ctypes` has loaded."""
     return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
@@ -117,14 +117,14 @@ class Function(Protocol):
     """A kernel of a loaded module."""
 
     def native(self) -> NativeLaunch | None:
-        """How code in C launches it, which it may once it was launched here; ``None`` where that cannot."""
+        """How C code launches it, once Python has launched it; ``None`` if C cannot."""
         return None
 
     def launch(
         self, grid: Size, block: Size, shared: int, arguments: Arguments, stream: Any = None, early: bool = False
     ) -> None:
-        """Queue one launch, which may begin ``early`` where the device can have that. Raises ``LaunchError`` or
-        ``DeviceError``."""
+        """Queue one launch. ``early``: it may begin before the previous kernel ends, if the device supports that.
+        Raises ``LaunchError`` or ``DeviceError``."""
 
 
 class Module(Protocol):
@@ -134,21 +134,21 @@ class Module(Protocol):
         """A kernel by name. Raises ``LoadError``."""
 
     def close(self) -> None:
-        """Unload it; its functions must not be launched afterwards."""
+        """Unload the code; its functions must not be launched afterwards."""
 
 
 class Graph(Protocol):
-    """Work that was captured, with the arguments that it had then. Its memory goes with this object."""
+    """Captured work with the arguments of the capture. Its memory is freed with this object."""
 
     def launch(self) -> None:
-        """Queue all of it on the current stream, as one thing. Raises ``DeviceError``."""
+        """Queue the whole graph on the current stream. Raises ``DeviceError``."""
 
 
 class Context(Protocol):
     """One device in this process. Safe from several threads.
 
-    ``limits``: what the device reports, under the names of ``cuda/archs.py``, and ``memory_bytes``; ``facts``: driver
-    and runtime versions and the like. Any call may raise ``DeviceError``.
+    ``limits``: the device's report, under the names of ``cuda/archs.py``, and ``memory_bytes``; ``facts``: driver and
+    runtime versions and similar facts. Any call may raise ``DeviceError``.
     """
 
     index: int
@@ -162,48 +162,48 @@ class Context(Protocol):
     def free(self, address: int) -> None: ...
 
     def upload(self, address: int, data: npt.NDArray[Any]) -> None:
-        """Copy a contiguous array to the device, and wait for it."""
+        """Copy a contiguous array to the device, and wait for the copy."""
 
     def download(self, address: int, out: npt.NDArray[Any]) -> None:
-        """Wait for what is queued, then fill a contiguous array from the device."""
+        """Wait for queued work, then fill a contiguous array from the device."""
 
     def fill(self, address: int, byte: int, size: int, stream: int | None = None) -> None:
-        """Queue setting every byte."""
+        """Queue a fill of ``size`` bytes."""
 
     def copy(self, to: int, source: int, size: int, stream: int | None = None) -> None:
         """Queue a copy within the device."""
 
     def tensor_map(self, shape: BoxShape, address: int) -> bytes:
-        """What the copy engine takes for a tensor at an address. Raises ``LaunchError`` where it cannot, as here."""
+        """The tensor map for TMA of a tensor at an address. Raises ``LaunchError`` without TMA (the default)."""
         return no_tensor_map(shape, address)
 
     def load(self, code: bytes) -> Module:
-        """Load what the backend's toolchain made. Raises ``LoadError``."""
+        """Load an artifact of the backend's toolchain. Raises ``LoadError``."""
 
     def capture(self, work: Callable[[], None]) -> Graph | None:
-        """What ``work`` queues on the current stream, which is not done now. Its kernels have been launched before.
-        ``None``, and ``work`` is not called, where the driver captures nothing."""
+        """Capture the work that ``work`` queues on the current stream, without executing it. Its kernels must have been
+        launched before. ``None``, without a call of ``work``, if the driver cannot capture."""
         return None
 
     def event(self) -> Event: ...
 
     def elapsed(self, start: Event, stop: Event) -> float:
-        """Seconds between two events that have both happened."""
+        """Seconds between two completed events."""
 
     def synchronize(self) -> None:
-        """Wait for everything that is queued. Raises ``DeviceError`` for what failed meanwhile."""
+        """Wait for all queued work. Raises ``DeviceError`` for work that failed."""
 
     def busy(self, seconds: float) -> None:
-        """Queue a kernel that occupies the device that long, so that what follows is queued meanwhile."""
+        """Queue a kernel that occupies the device for ``seconds``, so that further work queues up behind it."""
 
     def clocks(self) -> Mapping[str, float]:
-        """Present clocks (Hz), temperature (degrees Celsius) and power (W), as far as the system tells."""
+        """Current clocks (Hz), temperature (degrees Celsius) and power (W), as far as known."""
         return {}
 
 
 class Guard(Protocol):
-    """Judges what was timed on a device between ``begin`` and ``end``. ``pauses``: seconds to wait before what was
-    void is timed again; ``facts``: what was seen, to store with the measurements."""
+    """Decides whether measurements between ``begin`` and ``end`` are void. ``pauses``: seconds to wait before each
+    repetition of a void measurement; ``facts``: the device's state, stored with the measurements."""
 
     pauses: tuple[float, ...]
 
@@ -216,15 +216,15 @@ class Guard(Protocol):
 
 
 class Driver(Protocol):
-    """A way to reach devices."""
+    """Access to the devices of one driver."""
 
     name: str
 
     def count(self) -> int:
-        """How many devices there are. Raises ``NoDriver``."""
+        """Number of devices. Raises ``NoDriver``."""
 
     def open(self, index: int) -> Context:
-        """One of them. Raises ``NoDriver`` where there is none of that number."""
+        """Open a device by its number. Raises ``NoDriver`` for an unknown number."""
 
 
 # --------------------------------------------------------------------------- launching
@@ -232,10 +232,11 @@ class Driver(Protocol):
 
 @dataclass(frozen=True)
 class Prepared:
-    """A launch with every expression evaluated, but for addresses, which :meth:`point` sets.
+    """A launch with all expressions evaluated except addresses, which :meth:`point` sets.
 
-    ``tensors``: which parameters are tensors, by their numbers; ``scratch``: which lie in the workspace, and the bytes
-    from its start. ``maps``: those among them that are tensor maps, by their places, which ``encode`` makes.
+    ``tensors``: pairs of a parameter's and a tensor's index; ``scratch``: pairs of a parameter's index and an offset in
+    bytes into the workspace. ``maps``: shapes of the parameters among them that are tensor maps, by index; ``encode``
+    makes their bytes.
     """
 
     grid: Size
@@ -247,12 +248,12 @@ class Prepared:
     maps: Mapping[int, BoxShape]
     encode: Callable[[BoxShape, int], bytes]
     early: bool = False
-    encoded: dict[int, tuple[int, bytes]] = field(default_factory=dict)  # for the addresses of the call before
+    encoded: dict[int, tuple[int, bytes]] = field(default_factory=dict)  # tensor maps of the last call's addresses
 
     def point(self, tensors: Sequence[Any], workspace: int) -> None:
-        """Have it work on these: addresses, or what the driver takes in their place.
+        """Set the addresses of tensors (or a driver's own handles) and of the workspace.
 
-        Raises ``LaunchError`` for memory that the copy engine cannot read.
+        Raises ``LaunchError`` for memory that TMA cannot access.
         """
         values = self.arguments.values
         for place, number in self.tensors:
@@ -268,16 +269,16 @@ class Prepared:
 
 
 def no_tensor_map(shape: BoxShape, address: int) -> bytes:
-    """Of devices without such an engine: raises ``LaunchError``."""
+    """Raise ``LaunchError``: the default for devices without TMA."""
     raise LaunchError("this device has no copy engine that takes tensor maps", "Use another template")
 
 
 def prepare(
     launch: Launch, tensors: int, values: Mapping[str, int], encode: Callable[[BoxShape, int], bytes] = no_tensor_map
 ) -> Prepared:
-    """A launch for so many tensors: its inputs and output. ``encode`` makes tensor maps.
+    """Prepare a launch for ``tensors`` tensors (inputs and outputs). ``encode`` makes tensor maps.
 
-    Raises ``LaunchError`` for a name without a value, a tensor that is not there, or an integer that does not fit.
+    Raises ``LaunchError`` for a name without a value, a missing tensor, or an integer out of range.
     """
     listed: Sequence[tuple[str, Any]] = launch.listed(tensors)
     try:
@@ -285,7 +286,7 @@ def prepare(
         shared = evaluate(launch.shared, values)
         arguments = Arguments([_parameter(kind, value, values) for kind, value in listed])
         maps = {i: box_shape(v, values) for i, (kind, v) in enumerate(listed) if kind == "tensor_map"}
-        # A tensor map takes the place of the tensor, or the part of the workspace, that it describes.
+        # A tensor map replaces its tensor, or its part of the workspace.
         listed = [tuple(v["of"]) if kind == "tensor_map" else (kind, v) for kind, v in listed]
         scratch = tuple((i, evaluate(v, values)) for i, (kind, v) in enumerate(listed) if kind == "workspace")
     except KeyError as e:
@@ -331,6 +332,6 @@ def _bounded(value: int, bits: int) -> int:
 
 
 def contiguous(array: npt.NDArray[Any]) -> None:
-    """Raises ``UsageError`` for an array that is not."""
+    """Raise ``UsageError`` for an array that is not contiguous."""
     if not array.flags.c_contiguous:
         raise UsageError("only contiguous arrays are copied to and from a device", "Pass numpy.ascontiguousarray of it")

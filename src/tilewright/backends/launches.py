@@ -1,4 +1,4 @@
-"""Launching on a device: the one way in which backends, the measuring child and the runtime queue launches."""
+"""Queues launches on a device, for backends, the measuring child and the runtime."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tilewright.forking import ForkLock
 from tilewright.launch import ALIGN
 
 Queue = Callable[..., None]
-"""Queues every launch of one call, on the current stream or on the one that is passed."""
+"""Queues every launch of one call, on the current stream or on a given one."""
 
 _BATCH = 256  # launches queued behind one blocker
 _BLOCKER = 2e-3  # seconds
@@ -24,9 +24,9 @@ _BLOCKER = 2e-3  # seconds
 class DeviceKernel:
     """A launch program on a device with its launch arguments bound.
 
-    ``workspace`` and ``zero_fill``: bytes of scratch memory, and how many of them are cleared before each call.
-    ``packed``: bytes of each constant input, by its number, that calls take as :meth:`pack` rearranges it; none where
-    the program does so :meth:`in every call <tilewright.core.LaunchProgram.in_every_call>`.
+    ``workspace`` and ``zero_fill``: bytes of scratch memory, and of its part that is cleared before each call.
+    ``packed``: bytes by index of each constant input that :meth:`pack` packs for calls; empty if the program packs
+    :meth:`in every call <tilewright.core.LaunchProgram.in_every_call>`.
     Raises ``LoadError`` for a kernel that is not in the module.
     """
 
@@ -42,8 +42,8 @@ class DeviceKernel:
         self._packing = [(x.input, x.launch, module.function(x.launch.symbol)) for x in program.prepack]
 
     def pack(self, tensors: Sequence[Any], memory: Mapping[int, int], stream: Any = None) -> list[Any]:
-        """The tensors that calls take: constant inputs as they are rearranged in ``memory`` (addresses, by the inputs'
-        numbers), which is queued here and reads no other tensors. Raises ``LaunchError`` and ``DeviceError``."""
+        """Queue the packing of constant inputs into ``memory`` (addresses by input index); it reads no other tensors.
+        Returns the tensors for calls. Raises ``LaunchError`` and ``DeviceError``."""
         taken = list(tensors)
         for number, launch, function in self._packing:
             made = self._prepared(launch, len(tensors))
@@ -54,8 +54,8 @@ class DeviceKernel:
         return taken
 
     def packing(self, tensors: int) -> dict[int, tuple[Any, ...]]:
-        """What decides how :meth:`pack` rearranges each constant input, by its number: where it is the same for two
-        kernels, they take the same bytes of the same input."""
+        """Key of the packing of each constant input, by its index: two kernels with equal keys can share the packed
+        bytes of an input."""
         found: dict[int, tuple[Any, ...]] = {}
         for number, launch, _ in self._packing:
             made = self._prepared(launch, tensors)
@@ -67,21 +67,21 @@ class DeviceKernel:
         return prepare(launch, tensors, self.values, self.context.tensor_map)
 
     def native(self, tensors: int) -> list[tuple[NativeLaunch, Prepared]] | None:
-        """The kernel's launches for code in C, which itself writes the addresses of ``tensors`` tensors once a call was
-        queued here; ``None`` where C cannot launch them. Raises ``LaunchError``."""
+        """The kernel's launches for C code, or ``None`` if C cannot launch them. After a first call from Python, C
+        itself writes the addresses of the ``tensors`` tensors. Raises ``LaunchError``."""
         how = [f.native() for f in self.functions]
         made = [self._prepared(x, tensors) for x in self.program.launches]
         return None if None in how else [(n, p) for n, p in zip(how, made, strict=True) if n is not None]
 
     def prepare(self, tensors: int) -> Call:
-        """One call on so many tensors (inputs, output). Raises ``LaunchError`` for one that cannot be launched."""
+        """A call on ``tensors`` tensors (inputs and outputs). Raises ``LaunchError`` for an impossible launch."""
         return Call(self, tensors)
 
     def bind(self, tensors: Sequence[Any], workspace: int) -> Queue:
-        """One call on these addresses, rearranged inputs in their places, and this scratch memory. Raises
+        """A call bound to these addresses (packed inputs in their places) and this scratch memory. Raises
         ``LaunchError``.
 
-        What is returned raises ``LaunchError`` and ``DeviceError``.
+        The returned function raises ``LaunchError`` and ``DeviceError``.
         """
         call = self.prepare(len(tensors))
         call.point(tensors, workspace)
@@ -89,7 +89,7 @@ class DeviceKernel:
 
 
 class Memory:
-    """Memory of a device, freed by :meth:`close` or with this object, when what is queued has run."""
+    """Memory of a device, freed by :meth:`close` or with this object, after queued work has ended."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -97,15 +97,15 @@ class Memory:
         weakref.finalize(self, _free, context, self._held).atexit = False
 
     def allocate(self, size: int) -> int:
-        """The address of ``size`` bytes; 0 for none. Raises ``OutOfMemory``."""
+        """Allocate ``size`` bytes; returns their address, or 0 for no bytes. Raises ``OutOfMemory``."""
         if not size:
             return 0
         self._held.append(self.context.allocate(size))
         return self._held[-1]
 
     def packed(self, kernel: DeviceKernel, sets: int = 1) -> list[dict[int, int]]:
-        """Where a kernel may :meth:`DeviceKernel.pack` constant inputs of so many operand sets: of each the addresses,
-        by the inputs' numbers."""
+        """Allocate memory in which a kernel may :meth:`DeviceKernel.pack` constant inputs of ``sets`` operand sets.
+        Returns addresses by input index, for each set."""
         spans = {n: -(-size // ALIGN) * ALIGN for n, size in kernel.packed.items()}
         base = self.allocate(sets * sum(spans.values()))
         places = accumulate([base, *(list(spans.values()) * sets)])
@@ -116,7 +116,7 @@ class Memory:
 
 
 def _free(context: Context, addresses: list[int]) -> None:
-    with suppress(TilewrightError):  # a device that failed took its memory with it
+    with suppress(TilewrightError):  # the memory of a failed device is gone
         if addresses:
             context.synchronize()
         while addresses:
@@ -124,7 +124,7 @@ def _free(context: Context, addresses: list[int]) -> None:
 
 
 class Call:
-    """A kernel's launches, prepared: all but addresses is known. One thread at a time may use it."""
+    """A kernel's launches with all values but addresses set. One thread at a time may use it."""
 
     def __init__(self, kernel: DeviceKernel, tensors: int) -> None:
         self._made = [prepare(x, tensors, kernel.values, kernel.context.tensor_map) for x in kernel.program.launches]
@@ -136,7 +136,7 @@ class Call:
         self._workspace = 0
 
     def point(self, tensors: Sequence[Any], workspace: int) -> None:
-        """Have it work on these: addresses, or what the driver takes in their place; and on this scratch memory."""
+        """Set the addresses of tensors (or a driver's own handles) and of the scratch memory."""
         self._workspace = workspace
         for x in self._made:
             x.point(tensors, workspace)
@@ -150,9 +150,9 @@ class Call:
 
 
 class DeviceLibrary:
-    """A device's code in this process. It goes to the device that ``open`` gives when a kernel of it first runs.
+    """A device's code in this process. The first run of a kernel loads it to the device that ``open`` returns.
 
-    ``symbols``: the kernels in it. Raises ``LoadError`` where ``data`` does not have the hash ``sha256``.
+    ``symbols``: its kernels. Raises ``LoadError`` if ``data`` does not have the hash ``sha256``.
     """
 
     def __init__(self, data: bytes, sha256: str | None, symbols: Sequence[str], open: Callable[[], Context]) -> None:
@@ -165,7 +165,7 @@ class DeviceLibrary:
         self._lock = ForkLock()
 
     def kernel(self, program: LaunchProgram, launch: Mapping[str, int], threads: int = 1) -> LibraryKernel:
-        """A callable for one launch program. Raises ``LoadError`` for one that does not fit this library."""
+        """A callable for one launch program. Raises ``LoadError`` for a program that does not fit this library."""
         if threads != 1:
             raise UsageError(f"a kernel on a device takes no number of threads, and {threads} is given", "Remove it")
         if program.abi != ABI_VERSION:
@@ -188,7 +188,7 @@ class DeviceLibrary:
         return LibraryKernel(self, program, dict(launch))
 
     def open(self) -> tuple[Context, Module]:
-        """The device, and the code on it."""
+        """The device and the loaded module."""
         with self._lock:
             if self._context is None:
                 self._context = self._open()
@@ -213,11 +213,11 @@ class LibraryKernel:
         self.launch = launch
 
     def run(self, pointers: Sequence[int]) -> None:
-        """Call it once, and wait for it. Raises ``LaunchError``, ``DeviceError`` and ``OutOfMemory``."""
+        """Call the kernel once, and wait for it. Raises ``LaunchError``, ``DeviceError`` and ``OutOfMemory``."""
         self._with(pointers, lambda _, queue: queue())
 
     def time(self, pointers: Sequence[int], repeats: int = 1, clock: str = "monotonic") -> float:
-        """Seconds a call on the device, over ``repeats`` calls that follow each other."""
+        """Seconds per call on the device, over ``repeats`` calls back to back."""
 
         def timed(context: Context, queue: Queue) -> float:
             queue()
@@ -248,7 +248,7 @@ class LibraryKernel:
 
 
 def checked_hash(data: bytes, sha256: str | None) -> str:
-    """The SHA-256 of code. Raises ``LoadError`` where it is not the one expected."""
+    """The SHA-256 of code. Raises ``LoadError`` if it differs from the expected hash."""
     actual = sha256_of(data).hexdigest()
     if sha256 is not None and actual != sha256:
         raise LoadError(f"the code's hash is {actual[:12]}, not {sha256[:12]}: it is damaged", "Build it again")

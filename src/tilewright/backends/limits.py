@@ -1,4 +1,4 @@
-"""Launches against a device's limits: a kernel that cannot run there is refused before it is compiled."""
+"""Checks launches against a device's limits: a kernel that cannot run is refused before compilation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BLOCK_Z = 64
 
 
 class Refusal(str):
-    """Why a kernel is refused, as one line that begins with ``reason``, a short word to count by, and a colon."""
+    """Why a kernel is refused, in one line: ``reason`` (a short category for counting), a colon, and a text."""
 
     reason: str
 
@@ -24,9 +24,9 @@ class Refusal(str):
 
 
 def refusal(program: LaunchProgram, target: Target, launch: Mapping[str, int] | None = None) -> Refusal | None:
-    """Why a kernel cannot run, from its launches alone; ``None`` when nothing speaks against it.
+    """Why a kernel cannot run, from its launches alone; ``None`` if they are within the limits.
 
-    Sizes that depend on launch arguments are checked where ``launch`` gives their values.
+    Sizes that depend on launch arguments are checked if ``launch`` has their values.
     """
     limit = target.limit
     values = launch or {}

@@ -1,4 +1,4 @@
-"""One measurer a device at a time: a file lock per core or GPU, which goes with the process that holds it."""
+"""Locks that give each core or GPU to one measurement at a time: file locks, released when their process ends."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _mine: dict[str, int] = {}  # lock file -> thread of this process that holds it
 
 @dataclass(frozen=True)
 class Holder:
-    """Who holds a core or a GPU: process id, command line, and since when (seconds since the epoch)."""
+    """The holder of a core or a GPU: process id, command line, and start time (seconds since the epoch)."""
 
     what: str
     pid: int
@@ -36,7 +36,7 @@ class Holder:
 
 
 class Lockable(Protocol):
-    """What a lock needs to know of a device: ``cores`` are its cores' numbers, or the one that a GPU's lock bears."""
+    """A lockable device: ``cores`` has the numbers of its cores, or the number of a GPU's lock."""
 
     @property
     def name(self) -> str: ...
@@ -47,9 +47,9 @@ class Lockable(Protocol):
 
 
 def lock_folder(kind: str = "cpu") -> Path:
-    """Where this user's locks lie: one place for all of the user's processes, whatever their environment.
+    """Folder of this user's locks: one for all of the user's processes, in any environment.
 
-    Each kind of device has its own: numbers of GPUs and of cores overlap.
+    Each kind of device has its own folder: numbers of GPUs and of cores overlap.
     """
     uid, suffix = os.getuid(), "" if kind == "cpu" else f"-{kind}"
     runtime = Path(f"/run/user/{uid}")
@@ -62,9 +62,9 @@ def lock_folder(kind: str = "cpu") -> Path:
 class DeviceLock:
     """Exclusive use of a device among this user's processes; a context manager.
 
-    ``acquire`` waits. ``on_wait`` is called with the :class:`Holder` when it has to, and again
-    whenever that changes; ``timeout`` (seconds) bounds the wait, and setting ``stop`` ends it. Raises
-    ``TilewrightError`` then, when this very thread holds it already, or when the lock folder is not ours.
+    ``acquire`` waits. ``on_wait`` is called with the :class:`Holder` at the start of a wait, and again
+    when the holder changes; ``timeout`` (seconds) limits the wait, and setting ``stop`` ends it. Raises
+    ``TilewrightError`` then, if this thread already holds the lock, or if the lock folder is another user's.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class DeviceLock:
         return bool(self._held)
 
     def acquire(self) -> None:
-        """Take every core, lowest number first, so that two waiters never hold what the other wants."""
+        """Lock every core, lowest number first, so that two waiting processes cannot deadlock."""
         if self._held:
             return
         end = None if self.timeout is None else time.monotonic() + self.timeout
@@ -107,13 +107,13 @@ class DeviceLock:
             raise
 
     def release(self) -> None:
-        """Give the cores back."""
+        """Release the cores."""
         while self._held:
             fd, path = self._held.pop()
             _mine.pop(path, None)
             with contextlib.suppress(OSError):
                 os.ftruncate(fd, 0)
-                # Unlocked by name: a forked child's copy of the descriptor would keep it locked.
+                # Unlock explicitly: a forked child's copy of the descriptor would keep the lock.
                 fcntl.flock(fd, fcntl.LOCK_UN)
             os.close(fd)
 
@@ -141,7 +141,7 @@ class DeviceLock:
                 if _mine.get(path) == threading.get_ident():
                     raise TilewrightError(f"this thread holds {self.device.name} already", "Release it first")
                 holder = _read_holder(fd, f"core {core}" if self.device.kind == "cpu" else self.device.name)
-                # The holder writes its name just after it has locked: an empty file is not news yet.
+                # The holder writes its name just after locking: an empty file says nothing yet.
                 if holder and told != (holder.pid, holder.since):
                     told = (holder.pid, holder.since)
                     if self.on_wait:
@@ -168,7 +168,7 @@ def _try_lock(fd: int) -> bool:
 
 
 def _write_holder(fd: int) -> None:
-    # Best effort: the lock is what counts.
+    # Best effort: only the lock itself matters.
     data = {"pid": os.getpid(), "command": _command(), "since": time.time()}
     with contextlib.suppress(OSError):
         os.ftruncate(fd, 0)

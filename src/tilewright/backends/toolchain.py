@@ -1,4 +1,4 @@
-"""The seam between the builder and compilers: one small protocol, and the errors that all of them raise."""
+"""The interface between the builder and compilers, and the errors that all compilers raise."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tilewright.backends.confine import one_line
 from tilewright.core import Pairs, TilewrightError
 
 DEADLINE = 60.0
-"""Seconds that a compiler may take for a unit; an ordinary kernel takes 0.1."""
+"""Seconds that a compiler may take for a unit; an ordinary kernel takes 0.1 s."""
 
 
 class CompileError(TilewrightError):
-    """The compiler refused the source, crashed or took too long; ``log`` is all that it said."""
+    """The compiler refused the source, crashed or took too long; ``log``: its whole output."""
 
     kind = "compile"
 
@@ -30,7 +30,7 @@ class CompileTimeout(CompileError):
 
 
 class Rejected(TilewrightError):
-    """Compiled, but refused: the device lacks what it takes, or it would crawl. ``reason`` is a word to count by."""
+    """A compiled kernel is refused: it exceeds the device, or would be too slow. ``reason``: a category for counting."""
 
     kind = "resources"
 
@@ -41,8 +41,8 @@ class Rejected(TilewrightError):
 
 @dataclass(frozen=True)
 class Compiled:
-    """A translation unit on disk: where, the hash of its bytes, whether nothing had to be compiled, and
-    what each kernel takes (registers, shared memory, ...; empty where the compiler does not tell)."""
+    """A translation unit on disk: its path, the hash of its bytes, whether it was cached, and resources by kernel
+    (registers, shared memory, ...; empty if the compiler does not report them)."""
 
     path: str
     sha256: str
@@ -53,8 +53,8 @@ class Compiled:
 class Toolchain(Protocol):
     """Compiles translation units for one target, through a cache. Safe to call from several threads.
 
-    ``emulated``: what it makes runs under the emulator, and is written against the emulated prelude.
-    ``batch``: how many kernels a unit should hold.
+    ``emulated``: its artifacts run under the emulator, with the emulated prelude.
+    ``batch``: suitable number of kernels per unit.
     """
 
     @property
@@ -67,18 +67,18 @@ class Toolchain(Protocol):
     def batch(self) -> int: ...
 
     def key(self, unit: str) -> str:
-        """What a unit is cached under: it covers the text and everything else that its bytes depend on."""
+        """Cache key of a unit: it covers the text and all other inputs of its bytes."""
 
     def compile(self, unit: str, symbols: Sequence[str], deadline: float) -> Compiled:
         """Compile a unit within ``deadline`` seconds.
 
-        Raises an error of kind ``compile`` where the text is at fault, and one with a ``reason`` (a short
-        category) where the code is right but asks for more than the device has.
+        Raises an error of kind ``compile`` for an error in the text, and one with a ``reason`` (a short
+        category) for correct code that needs more than the device has.
         """
 
 
 def first_error(log: str, returncode: int) -> str:
-    """The first error line of a compiler's output, on one line, without its scratch paths."""
+    """The first error line of a compiler's output, without paths of temporary folders."""
     lines = [one_line(x) for x in log.splitlines() if x.strip()]
     pattern = re.compile(r"\b(?:fatal |internal compiler )?error\b\s*:|undefined reference|undefined symbol", re.I)
     for line in lines:
@@ -93,7 +93,7 @@ _SUSPECTED = {signal.SIGKILL: " (out of memory?)", signal.SIGSEGV: " (a source n
 
 
 def ended(returncode: int) -> str:
-    """How a compiler's process ended, by its exit status (minus the signal): ``was killed by SIGSEGV``."""
+    """How a compiler's process ended, from its exit status (negative for a signal): ``was killed by SIGSEGV``."""
     if returncode >= 0:
         return f"ended with status {returncode}"
     known = -returncode in set(signal.Signals)

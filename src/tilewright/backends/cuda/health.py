@@ -1,19 +1,19 @@
-"""Identity and health of a GPU: what it is, what holds it down, who else computes, and whether times taken on it are
-void (:class:`Guard`).
+"""Identity and health of a GPU: facts, causes of slow clocks, other processes, and whether measured times are void
+(:class:`Guard`).
 
-Read only. ``nvidia-smi`` tells what a GPU is, NVIDIA's management library (``nvml.py``) how it is; where that does not
-tell, the program is asked again, which takes some tens of milliseconds. Where neither knows, the answer is ``None`` or
-empty, never an error.
+Read only. ``nvidia-smi`` reports a GPU's identity, NVIDIA's management library (``nvml.py``) its state. If the library
+fails, ``nvidia-smi`` reports the state too, which takes some tens of milliseconds. If both fail, the answer is ``None``
+or empty, never an error.
 
-What makes a time void is decided here (:func:`disturbances`), after NVIDIA's descriptions of its clock event reasons
+:func:`disturbances` decides when a time is void, after NVIDIA's descriptions of its clock event reasons
 ("NVML API Reference Guide", group NvmlClocksEventReasons; `nvidia-smi --help-query-gpu`):
 
 - hardware slowdowns (thermal, power brake, or unspecified) cut the clocks to a half or less: void;
-- the software's thermal slowdown means that the device is hotter than it may run for long: void, because another
-  day's, or a cooler neighbour's, time would be another;
-- the software's power cap is how a device keeps to its power limit, and busy kernels on a healthy device meet it
-  all the time. The limit is part of the device's class, so it is recorded, not void. So are the settings (fixed
-  clocks, sync boost, display clocks), which hold for the user's own runs too.
+- the software's thermal slowdown means that the device is hotter than it may run for long: void, as the time would
+  differ on another day or beside cooler devices;
+- the software's power cap keeps a device within its power limit, and busy kernels on a healthy device reach it
+  all the time. The limit is part of the device's class, so it is recorded, not void. The settings (fixed
+  clocks, sync boost, display clocks) are recorded too, as they also hold for the user's own runs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tilewright.core import Pairs, Value
 from tilewright.units import counted
 
 PATIENCE = 10.0
-"""Seconds after which nvidia-smi is taken for hanging, as it does where a GPU has fallen off its bus."""
+"""Seconds after which nvidia-smi counts as hanging, as it does when a GPU has fallen off its bus."""
 
 REASONS = {
     0x1: "gpu_idle",
@@ -48,14 +48,14 @@ REASONS = {
     0x80: "hw_power_brake_slowdown",
     0x100: "display_clock_setting",
 }
-"""Bits of the clock event reasons, by NVIDIA's names."""
+"""Names of the bits of NVIDIA's clock event reasons."""
 
 VOID = ("hw_slowdown", "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown")
 
 _IDLE = "gpu_idle"
 
-# What is asked for. Drivers differ in what they know: a field that one refuses is left out from then on, and the
-# name that it had before release 535 is tried instead.
+# Queried fields. Drivers differ in the fields that they support: a refused field is dropped, and its name before
+# release 535 is tried instead.
 _COUNTERS = "clocks_event_reasons_counters."
 _FIELDS = (
     "uuid", "pci.bus_id", "name", "driver_version", "memory.total", "power.limit", "mig.mode.current",
@@ -72,10 +72,10 @@ _LISTED_MIG = re.compile(r"\s+MIG (\S+)\s+Device\s+\d+: \(UUID: (MIG-[^)]+)\)")
 
 @dataclass(frozen=True)
 class GpuFacts:
-    """One GPU as nvidia-smi describes it; ``None`` for what it does not tell.
+    """One GPU as nvidia-smi describes it; ``None`` for facts that it does not report.
 
     ``memory``: bytes; ``power_limit``: W; ``ecc_uncorrected``: errors since
-    the driver was loaded; ``reasons``: why clocks are lower than they could be, by name; ``slowed``: microseconds
+    the driver was loaded; ``reasons``: names of the active clock event reasons; ``slowed``: microseconds
     so far of each reason that the driver counts.
     """
 
@@ -103,21 +103,21 @@ class MigDevice:
 
 @dataclass(frozen=True)
 class Health:
-    """A device at one moment; ``processes``: ids of all that compute on it, the asking one included."""
+    """A device at one moment; ``processes``: ids of all processes that compute on it, this one included."""
 
     facts: GpuFacts
     processes: frozenset[int] = frozenset()
 
 
 Probe = Callable[[], "Health | None"]
-"""Looks at one device; ``None`` where that fails."""
+"""Reads the health of one device; ``None`` if that fails."""
 
 
 # --------------------------------------------------------------------------- reading
 
 
 def parse_facts(text: str, fields: Sequence[str] = _FIELDS) -> tuple[GpuFacts, ...]:
-    """Rows of ``--query-gpu=FIELDS --format=csv,noheader,nounits``; what is no such row is passed over."""
+    """Parse rows of ``--query-gpu=FIELDS --format=csv,noheader,nounits``; other lines are skipped."""
     found = []
     for row in csv.reader(text.splitlines(), skipinitialspace=True):
         values = {f: v.strip() for f, v in zip(fields, row, strict=False) if _known(v)}
@@ -147,7 +147,7 @@ def parse_facts(text: str, fields: Sequence[str] = _FIELDS) -> tuple[GpuFacts, .
 
 
 def parse_list(text: str) -> tuple[MigDevice, ...]:
-    """The MIG devices in what ``nvidia-smi -L`` prints."""
+    """Parse the MIG devices in the output of ``nvidia-smi -L``."""
     found, gpu = [], ""
     for line in text.splitlines():
         if whole := _LISTED_GPU.match(line):
@@ -158,13 +158,13 @@ def parse_list(text: str) -> tuple[MigDevice, ...]:
 
 
 def parse_processes(text: str) -> frozenset[tuple[int, str]]:
-    """Process ids and devices' UUIDs of ``--query-compute-apps=pid,gpu_uuid --format=csv,noheader,nounits``."""
+    """Parse ``--query-compute-apps=pid,gpu_uuid --format=csv,noheader,nounits`` into process ids with UUIDs."""
     rows = [[v.strip() for v in line.split(",")] for line in text.splitlines()]
     return frozenset((int(r[0]), r[1]) for r in rows if len(r) == 2 and r[0].isdecimal() and len(r[0]) < 12)
 
 
 def _known(value: str) -> bool:
-    """Whether it is more than ``[N/A]``, ``[Not Supported]``, ``[Unknown Error]`` or ``[GPU requires reset]``."""
+    """Whether a value is not ``[N/A]``, ``[Not Supported]``, ``[Unknown Error]`` or ``[GPU requires reset]``."""
     return bool(value.strip()) and not value.strip().startswith("[") and value.strip() != "N/A"
 
 
@@ -187,7 +187,7 @@ def _named(bits: int) -> tuple[str, ...]:
     return tuple(name for bit, name in REASONS.items() if bits & bit)
 
 
-# --------------------------------------------------------------------------- asking
+# --------------------------------------------------------------------------- queries
 
 
 class Smi:
@@ -211,12 +211,12 @@ class Smi:
         return ()
 
     def mig_devices(self) -> tuple[MigDevice, ...]:
-        """The slices that GPUs are divided into."""
+        """The MIG devices of all GPUs."""
         said = self._run("-L")
         return parse_list(said.text) if said.good else ()
 
     def health(self, bus_id: str, device: str = "") -> Health | None:
-        """The state of the GPU at a PCI address. ``device``: the UUID whose processes count, by default the GPU's."""
+        """The state of the GPU at a PCI address. ``device``: the UUID whose processes count (default: the GPU's)."""
         found = self.gpus(bus_id)
         said = self._run("--query-compute-apps=pid,gpu_uuid") if found else None
         if said is None or not said.good:
@@ -247,7 +247,7 @@ class _Said:
 
 @dataclass(frozen=True)
 class Identity:
-    """Which device it is: ``uuid`` of the GPU, or of the MIG device with its ``profile``; ``facts`` of the GPU."""
+    """Identity of a device: ``uuid`` of the GPU, or of the MIG device with its ``profile``; ``facts`` of the GPU."""
 
     uuid: str
     profile: str = ""
@@ -255,12 +255,12 @@ class Identity:
 
 
 def identify(index: int, bus_id: str, model: str, smi: Smi | None = None) -> Identity:
-    """The identity of device ``index`` of this process, which CUDA calls ``model``, at a PCI address."""
+    """The identity of this process's device ``index`` at a PCI address. ``model``: its name in CUDA."""
     smi = smi or Smi()
     found = smi.gpus(bus_id)
     facts = found[0] if found else None
     number = device_uuid(index)
-    named = re.search(r" MIG (\S+)$", model)  # CUDA's own name of a slice
+    named = re.search(r" MIG (\S+)$", model)  # CUDA's name of a MIG device
     for part in smi.mig_devices() if facts and facts.mig else ():
         if part.uuid == f"MIG-{number}" or (not number and named and part.profile == named[1]):
             return Identity(part.uuid, part.profile, facts)
@@ -270,7 +270,7 @@ def identify(index: int, bus_id: str, model: str, smi: Smi | None = None) -> Ide
 
 
 def device_uuid(index: int) -> str:
-    """The UUID that CUDA gives a device, a MIG device its own, without prefix; empty where it gives none."""
+    """CUDA's UUID of a device (a MIG device has its own), without prefix; empty if CUDA has none."""
     try:
         library = ctypes.CDLL("libcuda.so.1")
         device, raw = ctypes.c_int(), ctypes.create_string_buffer(16)
@@ -282,36 +282,36 @@ def device_uuid(index: int) -> str:
 
 
 def _same_bus(one: str, other: str) -> bool:
-    """Whether two PCI addresses are one: nvidia-smi's domain has eight digits, CUDA's four."""
+    """Whether two PCI addresses are equal: nvidia-smi's domain has eight digits, CUDA's four."""
     try:
         return [int(x, 16) for x in re.split(r"[:.]", one)] == [int(x, 16) for x in re.split(r"[:.]", other)]
     except ValueError:
         return False
 
 
-# --------------------------------------------------------------------------- judging
+# --------------------------------------------------------------------------- verdict
 
 
 def throttle(before: GpuFacts, after: GpuFacts) -> tuple[str, ...]:
-    """What was seen to hold the clocks down before, after or in between, by name; idleness does not."""
+    """Names of the reasons for slow clocks before, after or between two readings, except idleness."""
     then = dict(before.slowed)
     names = {*(before.reasons or ()), *(after.reasons or ())} | {n for n, us in after.slowed if us > then.get(n, us)}
     return tuple(name for name in REASONS.values() if name in names and name != _IDLE)
 
 
 def new_ecc_errors(before: GpuFacts, after: GpuFacts) -> int:
-    """Uncorrected memory errors that came in between."""
+    """Number of uncorrected memory errors between two readings."""
     return max(0, (after.ecc_uncorrected or 0) - (before.ecc_uncorrected or 0))
 
 
 def disturbances(before: Health, after: Health, known: Collection[int] = ()) -> tuple[str, ...]:
-    """Why times taken between two looks are void, one line each; empty when nothing is known against them.
+    """Why times measured between two readings are void, one line each; empty without a reason.
 
-    ``known``: processes that may be there: the asking one, and those that were there all along.
+    ``known``: processes that may be there: this process, and those that were there from the start.
     """
     out = []
     held = [name for name in throttle(before.facts, after.facts) if name in VOID]
-    # Also reported while clocks change, so on a device that wakes up: it counts where it is seen after work.
+    # This reason also shows while clocks change, as on a device that wakes up: count it only after work.
     if "hw_slowdown" in held and "hw_slowdown" not in (after.facts.reasons or ()):
         held.remove("hw_slowdown")
     if held:
@@ -328,16 +328,16 @@ def disturbances(before: Health, after: Health, known: Collection[int] = ()) -> 
 # --------------------------------------------------------------------------- around a batch
 
 PAUSES = (1.0, 5.0)
-"""Seconds to wait before what was void is timed again, so often and no more: heat and passing processes go."""
+"""Seconds to wait before each repetition of a void measurement: heat and short processes disappear."""
 
 
 class Guard:
-    """Judges what was timed between ``begin`` and ``end``.
+    """Decides whether measurements between ``begin`` and ``end`` are void.
 
-    Processes that were there before this one's parent count as the device's ordinary state: holding a context takes
-    no time, and nvidia-smi does not say who works. They are told of (``facts``, and when a run starts); whoever
-    comes later makes a sample void. In a container process ids are the host's, unknown in there, this process's own
-    among them: then those that are there at the start are taken for old.
+    Processes older than this process's parent count as the device's normal state: holding a context takes
+    no time, and nvidia-smi does not tell which processes work. ``facts`` and a warning at the start of a run report
+    them; a younger process makes a sample void. In a container the listed process ids are the host's and unknown
+    inside, this process's own included. Then processes that are present at the start count as old.
     """
 
     def __init__(self, probe: Probe, pauses: Sequence[float] = PAUSES) -> None:
@@ -349,12 +349,12 @@ class Guard:
         self._before = self._look()
 
     def begin(self) -> None:
-        """Look before samples are taken."""
+        """Read the state before samples are taken."""
         self._before, self._after = self._look(), None
 
     def end(self) -> tuple[str, ...]:
-        """Look again: why the samples in between are void, one line each; empty when nothing speaks against them,
-        or the device cannot be looked at."""
+        """Read the state again. Returns why the samples in between are void, one line each; empty without a reason,
+        or if the state cannot be read."""
         self._after = self._look()
         if self._before is None or self._after is None:
             return ()
@@ -368,13 +368,13 @@ class Guard:
 
     @property
     def memory_failed(self) -> bool:
-        """Whether the device's memory had an uncorrected error in between."""
+        """Whether the device's memory had an uncorrected error between the readings."""
         looks = self._before, self._after
         return looks[0] is not None and looks[1] is not None and new_ecc_errors(looks[0].facts, looks[1].facts) > 0
 
     @property
     def facts(self) -> Pairs:
-        """What was seen, to store with the measurements."""
+        """Facts of both readings, stored with the measurements."""
         if self._before is None or self._after is None:
             return ()
         before, after = self._before.facts, self._after.facts
@@ -384,14 +384,14 @@ class Guard:
         if after.ecc_uncorrected is not None:
             out.append(("ecc_uncorrected", after.ecc_uncorrected))
         listed = self._after.processes
-        # Where any is listed this process is, too, under whatever number.
+        # If any process is listed, this one is too, possibly under another number.
         unnamed = 1 if listed and os.getpid() not in listed else 0
         out.append(("other_processes", len(listed - self._family) - unnamed))
         return tuple(out)
 
 
 def guard_of(context: Context) -> Guard | None:
-    """What looks at a context's device; ``None`` where nothing can: the emulator, or no working NVML and nvidia-smi."""
+    """The guard of a context's device; ``None`` for the emulator, and without a working NVML or nvidia-smi."""
     bus_id = str(dict(context.facts).get("pci", ""))
     if not bus_id:
         return None
@@ -406,7 +406,7 @@ def guard_of(context: Context) -> Guard | None:
 
 
 def health_by_nvml(facts: GpuFacts, bus_id: str, device: str = "") -> Health | None:
-    """The state of the GPU at a PCI address, of which ``facts`` say what it is; ``None`` where NVML does not tell."""
+    """NVML's state of the GPU at a PCI address, combined with ``facts`` (its identity); ``None`` if NVML fails."""
     seen = nvml.look(bus_id, device)
     if seen is None:
         return None
@@ -417,13 +417,13 @@ def health_by_nvml(facts: GpuFacts, bus_id: str, device: str = "") -> Health | N
 
 
 def _came_later(pid: int) -> bool:
-    """Whether a process is younger than this one's parent; not where the system does not say."""
+    """Whether a process is younger than this process's parent; ``False`` if the system does not say."""
     started, ours = _started(pid), _started(os.getppid())
     return started is not None and ours is not None and started > ours
 
 
 def _started(pid: int) -> int | None:
-    """When a process started, in clock ticks since the machine did (``proc_pid_stat(5)``, field 22)."""
+    """Start time of a process in clock ticks since boot (``proc_pid_stat(5)``, field 22)."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
         return int(text.rpartition(")")[2].split()[19])

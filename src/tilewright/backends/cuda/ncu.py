@@ -1,8 +1,8 @@
-"""Hardware counters of kernels, as NVIDIA's profiler ``ncu`` (Nsight Compute) reads them from a GPU.
+"""Hardware counters of kernels, read from a GPU by NVIDIA's profiler ``ncu`` (Nsight Compute).
 
-``ncu`` runs a program and prints a row of counters for each kernel that the program launches. Names of counters differ
-between architectures and releases, and one that is not known can make it read none: each quantity has several names,
-which are tried in order, and what no name gives is left out.
+``ncu`` runs a program and prints a row of counters for each kernel launch. Names of counters differ between
+architectures and releases, and an unknown name can make ``ncu`` read no counter. So each quantity has several names,
+which are tried in order. A quantity without a known name is left out.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from tilewright.core import TargetUnavailable, TilewrightError
 _VARIABLE = "TILEWRIGHT_NCU"
 _HINT = f"Install NVIDIA Nsight Compute, or set {_VARIABLE} to the path of ncu"
 _TRIES = 4
-"""Runs in which names that ``ncu`` does not know are replaced; then each group runs by itself."""
+"""Number of runs in which unknown names are replaced; afterwards each group of quantities runs by itself."""
 _ELAPSED = ".avg.pct_of_peak_sustained_elapsed"
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """What is read: its key in :attr:`Counters.values`, its group, and ``ncu``'s names for it, best first."""
+    """A quantity to read: its key in :attr:`Counters.values`, its group, and ``ncu``'s names for it, best first."""
 
     key: str
     group: str
@@ -36,7 +36,7 @@ class Quantity:
 
 
 def _share(key: str, group: str, *units: str) -> Quantity:
-    """Percent of what a unit does at most in the clocks that the kernel takes."""
+    """Percent of a unit's peak over the kernel's elapsed clocks."""
     return Quantity(key, group, tuple(u + _ELAPSED for u in units))
 
 
@@ -63,18 +63,18 @@ QUANTITIES = (
     Quantity("registers", "launch", ("launch__registers_per_thread",)),
     Quantity("blocks", "launch", ("launch__grid_size",)),
 )  # fmt: skip
-"""All that is read. Shares are of the clocks that pass while the kernel runs; ``l2`` is the traffic from the
-second-level cache to the multiprocessors, ``l2_slices`` the cache's own, ``shared`` what instructions of threads ask of
-shared memory, ``shared_banks`` what anything reads of its banks."""
+"""All quantities. Shares are relative to the kernel's elapsed clocks. ``l2``: traffic from the L2 cache to the
+multiprocessors; ``l2_slices``: the L2 cache's own throughput; ``shared``: shared memory accesses by threads'
+instructions; ``shared_banks``: all reads of its banks."""
 
 
 class NoCounters(TargetUnavailable):
-    """There is no ``ncu`` here, or the system does not let it read the GPU's counters."""
+    """``ncu`` is missing, or the system does not let it read the GPU's counters."""
 
 
 @dataclass(frozen=True)
 class Counters:
-    """One launch: the kernel's symbol, and what was read, by :attr:`Quantity.key`."""
+    """One launch: the kernel's symbol, and the values by :attr:`Quantity.key`."""
 
     kernel: str
     values: Mapping[str, float]
@@ -82,9 +82,9 @@ class Counters:
 
 @dataclass
 class Profiler:
-    """Runs programs under ``ncu`` and remembers the names that it does not know here.
+    """Runs programs under ``ncu`` and remembers the counter names that it does not know.
 
-    ``tool``: its path. ``unknown``: names that are not asked for again.
+    ``tool``: path of ``ncu``. ``unknown``: names that are not requested again.
     """
 
     tool: str
@@ -92,11 +92,11 @@ class Profiler:
 
     def counters(self, command: Sequence[str], environment: Mapping[str, str], deadline: float,
                  check: Callable[[], None] = lambda: None) -> tuple[Counters, ...]:  # fmt: skip
-        """The counters of every kernel that a program launches, in order. ``check`` raises where the program itself
-        failed, which no other name would mend.
+        """Return the counters of every kernel that a program launches, in order. ``check`` raises if the program itself
+        failed, which another name would not repair.
 
-        The program runs several times where names are not known. ``deadline``: seconds for each. Raises ``NoCounters``,
-        and ``TilewrightError`` where ``ncu`` reads nothing.
+        The program runs again for each unknown name. ``deadline``: seconds per run. Raises ``NoCounters``,
+        and ``TilewrightError`` if ``ncu`` reads no counter.
         """
         merged: tuple[Counters, ...] = ()
         said = ""
@@ -126,7 +126,7 @@ class Profiler:
         return merged
 
     def _names(self, quantities: Sequence[Quantity], found: Sequence[Counters]) -> dict[str, str]:
-        """For each key that was not found, the first name that may be known."""
+        """For each missing quantity, its first name that is not known to be unknown."""
         first = {
             q.key: next((n for n in q.names if n not in self.unknown), "")
             for q in quantities
@@ -137,12 +137,12 @@ class Profiler:
     def _run(
         self, command: Sequence[str], environment: Mapping[str, str], deadline: float, metrics: Collection[str]
     ) -> str:
-        """What ``ncu`` and the program print. Raises ``NoCounters`` where counters must not be read."""
+        """Output of ``ncu`` and the program. Raises ``NoCounters`` if the user may not read counters."""
         options = (
             "--csv", "--page", "raw", "--print-units", "base", "--target-processes", "all", "--clock-control", "none",
             "--metrics", ",".join(dict.fromkeys(metrics)),
         )  # fmt: skip
-        # Its lock file lies in TMPDIR: another user's, in the system's own, could not be opened.
+        # ncu's lock file lies in TMPDIR: in the system's folder it may belong to another user.
         with scratch() as folder:
             variables = {**environment, "TMPDIR": folder, "LC_ALL": "C"}
             try:
@@ -171,13 +171,13 @@ class Profiler:
 
 
 def find_profiler() -> Profiler:
-    """``ncu`` of ``$TILEWRIGHT_NCU``, or as :func:`~.tools.find_tool` finds it. Raises ``NoCounters``."""
+    """``ncu`` at ``$TILEWRIGHT_NCU``, or found by :func:`~.tools.find_tool`. Raises ``NoCounters``."""
     return Profiler(find_tool("ncu", _VARIABLE, NoCounters, "reads a GPU's counters", _HINT))
 
 
 def parse(text: str) -> tuple[Counters, ...]:
-    """The rows of ``ncu --csv --page raw``: a line of names, one of units, then a line a launch; all other lines are
-    messages. Values that are not known (``n/a``) are left out."""
+    """Parse ``ncu --csv --page raw``: a line of names, one of units, then a line per launch; all other lines are
+    messages. Unknown values (``n/a``) are left out."""
     table = list(csv.reader(_table(text)))
     if len(table) < 2 or "Kernel Name" not in table[0]:
         return ()
@@ -193,7 +193,7 @@ def parse(text: str) -> tuple[Counters, ...]:
 
 
 def _table(text: str) -> Iterator[str]:
-    """The lines of the table, which begins with the column of numbers."""
+    """The lines of the table, which begins with the column ``ID``."""
     inside = False
     for line in text.splitlines():
         inside = inside or line.startswith('"ID",')
@@ -202,7 +202,7 @@ def _table(text: str) -> Iterator[str]:
 
 
 def _number(text: str) -> float | None:
-    """A cell's value; thousands are set apart by commas."""
+    """A cell's value; commas separate thousands."""
     try:
         found = float(text.replace(",", ""))
     except ValueError:
@@ -215,7 +215,7 @@ def _messages(text: str) -> list[str]:
 
 
 def _named(metric: str, text: str) -> bool:
-    """Whether a message names a metric, with what follows its first point or without."""
+    """Whether a message names a metric, with or without its suffix after the first dot."""
     name = re.compile(rf"\b{re.escape(metric.partition('.')[0])}(?![a-z0-9_])")
     return any(name.search(line) for line in _messages(text))
 
@@ -227,7 +227,7 @@ def _complaint(text: str) -> str:
 
 
 def _merged(first: Sequence[Counters], second: Sequence[Counters]) -> tuple[Counters, ...]:
-    """The same launches with the values of both."""
+    """The launches with the values of both runs."""
     if not first or not second:
         return tuple(first or second)
     return tuple(Counters(a.kernel, {**a.values, **b.values}) for a, b in zip(first, second, strict=False))

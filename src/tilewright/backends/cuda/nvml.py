@@ -1,6 +1,6 @@
-"""Clocks, temperature, power, health and processes of a GPU, from NVIDIA's management library where there is one.
+"""Clocks, temperature, power, health and processes of a GPU from NVIDIA's management library, if it is installed.
 
-Read only: nothing here changes a device. Every function answers with nothing rather than fail.
+Read only: no function changes a device. Every function returns an empty answer instead of an error.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 _SM, _MEMORY = 1, 2  # nvmlClockType_t
 _MOST_PROCESSES = 256
-# nvmlClocksEventReasons: why clocks are lower than they could be.
+# nvmlClocksEventReasons: reasons for reduced clocks.
 _REASONS = {
     0x4: "the power limit",
     0x8: "a hardware slowdown",
@@ -56,9 +56,9 @@ _COUNTERS = {"sw_thermal_slowdown": 269, "hw_thermal_slowdown": 270, "hw_power_b
 
 @dataclass(frozen=True)
 class Seen:
-    """A device at one moment. ``reasons``: bits of the clock event reasons; ``slowed``: microseconds so far of those
-    reasons that the driver counts; ``ecc_uncorrected``: memory errors since the driver was loaded, where it counts
-    them; ``processes``: ids of all that compute there."""
+    """A device at one moment. ``reasons``: bits of the clock event reasons; ``slowed``: microseconds so far of the
+    reasons that the driver counts; ``ecc_uncorrected``: memory errors since the driver was loaded, if counted;
+    ``processes``: ids of all processes that compute on the device."""
 
     reasons: int
     slowed: tuple[tuple[str, int], ...]
@@ -91,9 +91,9 @@ def _handle(device: str) -> Any | None:
 
 
 def look(bus_id: str, uuid: str = "") -> Seen | None:
-    """The state of the GPU at a PCI address; ``None`` where the library does not tell reasons or processes.
+    """The state of the GPU at a PCI address; ``None`` if the library reports no reasons or processes.
 
-    ``uuid``: of the MIG device whose processes count, by default the GPU's.
+    ``uuid``: of the MIG device whose processes count (default: the GPU's processes).
     """
     reasons, processes = _reasons(bus_id), _processes(uuid if uuid.startswith("MIG-") else bus_id)
     if reasons is None or processes is None:
@@ -103,7 +103,7 @@ def look(bus_id: str, uuid: str = "") -> Seen | None:
 
 
 def clocks(bus_id: str) -> Mapping[str, float]:
-    """``sm_hz`` and ``memory_hz``, ``temperature_c`` and ``power_w`` at present, those that are known."""
+    """Current ``sm_hz``, ``memory_hz``, ``temperature_c`` and ``power_w``, as far as known."""
     out: dict[str, float] = {}
     for name, kind in (("sm_hz", _SM), ("memory_hz", _MEMORY)):
         value = _asked("nvmlDeviceGetClockInfo", bus_id, ctypes.c_uint(), kind)
@@ -124,13 +124,13 @@ def other_processes(bus_id: str) -> tuple[int, ...]:
 
 
 def slowed_by(bus_id: str) -> tuple[str, ...]:
-    """What holds the clocks down at present."""
+    """Current reasons for reduced clocks."""
     mask = _reasons(bus_id) or 0
     return tuple(text for bit, text in _REASONS.items() if mask & bit)
 
 
 def display_driver() -> str:
-    """The version of NVIDIA's driver (``580.95.05``); empty when unknown."""
+    """Version of NVIDIA's driver (``580.95.05``); empty if unknown."""
     library = _library()
     if library is None:
         return ""
@@ -144,7 +144,7 @@ def display_driver() -> str:
 
 def _reasons(bus_id: str) -> int | None:
     for name in ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"):
-        found = _asked(name, bus_id, ctypes.c_ulonglong())  # the second is its name before release 535
+        found = _asked(name, bus_id, ctypes.c_ulonglong())  # the second name is older than release 535
         if found is not None:
             return found
     return None
@@ -158,7 +158,7 @@ def _slowed(bus_id: str) -> tuple[tuple[str, int], ...]:
 
 
 def _processes(device: str) -> frozenset[int] | None:
-    """Ids of all processes that compute on a device; ``None`` where that is not told."""
+    """Ids of all processes that compute on a device; ``None`` if unknown."""
     found = (_Process * _MOST_PROCESSES)()
     count = ctypes.c_uint(_MOST_PROCESSES)
     if not _told("nvmlDeviceGetComputeRunningProcesses_v3", device, ctypes.byref(count), found):
@@ -167,13 +167,13 @@ def _processes(device: str) -> frozenset[int] | None:
 
 
 def _asked(function: str, bus_id: str, value: Any, *arguments: int) -> int | None:
-    """What a function answers into ``value``; ``None`` where it is missing or fails."""
+    """Result of a function that writes ``value``; ``None`` if the function is missing or fails."""
     given = (*(ctypes.c_int(a) for a in arguments), ctypes.byref(value))
     return int(value.value) if _told(function, bus_id, *given) else None
 
 
 def _told(function: str, device: str, *arguments: Any) -> bool:
-    """Whether a function fills in what it is asked of a device; not where it is missing."""
+    """Call a function on a device. Returns whether it succeeded; ``False`` if it is missing."""
     library, handle = _library(), _handle(device)
     if library is None or handle is None:
         return False

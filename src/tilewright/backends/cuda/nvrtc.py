@@ -1,7 +1,7 @@
 """NVRTC, NVIDIA's run-time compiler: CUDA C++ in, cubin out. It needs no GPU and no driver.
 
-The library, called through ctypes, tells here what it knows, and compiles in worker processes (``compiler_worker.py``).
-Nothing that is found is executed: libraries are opened by path, in the order of :func:`candidates`.
+This process loads the library through ctypes to query its version and architectures, and worker processes compile
+(``compiler_worker.py``). The search executes no file: libraries are opened by path, in the order of :func:`candidates`.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ _HINT = (
     f"set CUDA_HOME, or set {_VARIABLE} to the path of libnvrtc.so"
 )
 _OUT_OF_MEMORY = 1
-_MAJORS = (13, 12)  # CUDA releases whose libraries are looked for by name on the loader's path
+_MAJORS = (13, 12)  # CUDA releases whose libraries are searched by name on the loader's path
 
 
 class NoNvrtc(TargetUnavailable):
-    """No NVRTC on this machine, none that opens, or none that knows the architecture."""
+    """No NVRTC on this machine, no loadable one, or none that supports the architecture."""
 
 
 class Nvrtc:
     """One NVRTC library. Safe to use from several threads.
 
     ``version``: major and minor CUDA release; ``archs``: compute capabilities that it compiles for (80, 90, ...);
-    ``key`` tells builds apart that bear the same version.
+    ``key``: differs between builds of one version.
     """
 
     def __init__(self, path: str) -> None:
@@ -73,14 +73,14 @@ class Nvrtc:
         return f"{self.name} {size}"
 
     def supports(self, arch: str) -> bool:
-        """Whether it compiles for ``sm_90a``-like ``arch``."""
+        """Whether it compiles for an architecture such as ``sm_90a``."""
         match = re.fullmatch(r"sm_(\d+)[af]?", arch)
         return match is not None and int(match[1]) in self.archs
 
     def compile(self, source: str, options: Sequence[str], deadline: float = DEADLINE) -> tuple[bytes, str]:
         """Cubin and log of one translation unit, compiled by a worker process.
 
-        Raises ``CompileError`` with the first diagnostic, or where the source ends the compiler, and
+        Raises ``CompileError`` with the first diagnostic, or if the source crashes the compiler, and
         ``CompileTimeout`` past ``deadline`` seconds.
         """
         if "\0" in source:
@@ -89,7 +89,7 @@ class Nvrtc:
         return worker.compile(source, (self.path, *options), deadline)
 
     def compile_here(self, source: str, options: Sequence[str]) -> tuple[bytes, str]:
-        """Cubin and log, compiled in this process, which a source may end. Raises ``CompileError``."""
+        """Cubin and log, compiled in this process, which a source may crash. Raises ``CompileError``."""
         program = ctypes.c_void_p()
         lib = self._library
         text = source.encode()
@@ -110,7 +110,7 @@ class Nvrtc:
             lib.nvrtcDestroyProgram(ctypes.byref(program))
 
     def _load_builtins(self) -> None:
-        # NVRTC opens this companion by its bare name; some releases do not look beside themselves for it.
+        # NVRTC opens this companion by its bare name; some releases do not search their own folder for it.
         beside = Path(self.path).parent / f"libnvrtc-builtins.so.{self.version[0]}.{self.version[1]}"
         if os.path.isabs(self.path) and beside.exists():
             with contextlib.suppress(OSError):
@@ -153,13 +153,13 @@ class Nvrtc:
         self._library.nvrtcGetErrorString.argtypes = (i,)
 
 
-# --------------------------------------------------------------------------- finding it
+# --------------------------------------------------------------------------- search
 
 
 def candidates() -> tuple[str, ...]:
-    """Paths and names of libraries that could be NVRTC, best first; those with a folder exist.
+    """Paths and names of libraries that may be NVRTC, best first; paths with a folder exist.
 
-    $TILEWRIGHT_NVRTC alone where it is set. Otherwise: NVIDIA's wheels (CuPy looks there too), the environment's own
+    $TILEWRIGHT_NVRTC alone if it is set. Otherwise: NVIDIA's wheels (CuPy also searches them), the environment's own
     lib folder (conda), $CUDA_HOME and $CUDA_PATH, /usr/local/cuda*, and the loader's path.
     """
     given = os.environ.get(_VARIABLE, "").strip()
@@ -183,10 +183,10 @@ def candidates() -> tuple[str, ...]:
 
 
 def find_nvrtc(arch: str | None = None) -> Nvrtc:
-    """The NVRTC to use, for an architecture if one is given.
+    """Find the NVRTC to use, for an architecture if one is given.
 
-    The first of :func:`candidates` that opens, knows ``arch``, and is not of a later CUDA generation than this
-    machine's driver, if it has one. Raises ``NoNvrtc``, naming versions and the architecture.
+    The first of :func:`candidates` that opens, supports ``arch``, and is not of a later CUDA generation than this
+    machine's driver, if it has one. Raises ``NoNvrtc`` with versions and the architecture.
     """
     found: list[Nvrtc] = []
     problems: list[TilewrightError] = []
@@ -195,7 +195,7 @@ def find_nvrtc(arch: str | None = None) -> Nvrtc:
         try:
             found.append(opened(path))
         except TilewrightError as e:
-            # A name that the loader does not know is no problem; a file that does not open is one.
+            # A name that the loader cannot find is no problem; a file that does not open is one.
             if os.path.isabs(path) or given:
                 problems.append(e)
     if not found:

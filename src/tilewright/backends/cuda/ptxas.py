@@ -1,4 +1,4 @@
-"""What NVIDIA's assembler says of each kernel in a compiler log (``--ptxas-options=-v``): spills and warnings."""
+"""Parses the messages of NVIDIA's assembler in a compiler log (``--ptxas-options=-v``): spills and warnings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SERIAL_WORDS = "instructions are serialized"
 
 @dataclass(frozen=True)
 class Usage:
-    """One kernel: registers, bytes of stack frame and of spills a thread; bytes of static shared memory a block."""
+    """One kernel: registers, stack frame and spills in bytes per thread; static shared memory in bytes per block."""
 
     registers: int = 0
     frame_bytes: int = 0
@@ -46,14 +46,14 @@ class Warning:
 
 @dataclass(frozen=True)
 class Report:
-    """Every kernel of a log by name, and the warnings in it."""
+    """The contents of a log: every kernel by name, and the warnings."""
 
     kernels: Mapping[str, Usage]
     warnings: tuple[Warning, ...] = ()
 
 
 def parse_log(log: str) -> Report:
-    """Read a log. Lines that are not the assembler's are passed over."""
+    """Parse a log. Lines of other tools are skipped."""
     kernels: dict[str, Usage] = {}
     warnings: list[Warning] = []
     current = owner = ""
@@ -64,12 +64,12 @@ def parse_log(log: str) -> Report:
             current = owner = m[1]
             kernels[current] = Usage()
         elif m := _OWNER.search(line):
-            owner = m[1]  # a device function that was not inlined has lines of its own
+            owner = m[1]  # a device function that was not inlined has its own lines
         elif m := _FRAME.search(line):
             if current:
                 frame, stores, loads = (int(x) for x in m.groups())
                 u = kernels[current]
-                # What a called function spills, its callers pay for.
+                # Spills of a called function count for its callers.
                 kernels[current] = replace(
                     u,
                     frame_bytes=max(u.frame_bytes, frame) if owner == current else u.frame_bytes,

@@ -1,6 +1,6 @@
 """PyCUDA as the driver (opt-in: it is built on the user's machine, see docs/cuda.md).
 
-It uses the device's primary context, the one that other libraries use too, and PyCUDA's default stream: PyCUDA
+It uses the device's primary context, which other libraries also use, and PyCUDA's default stream: PyCUDA
 cannot queue on another library's stream.
 """
 
@@ -25,7 +25,7 @@ _RECIPE = "PATH=/usr/local/cuda/bin:$PATH pip install 'tilewright[pycuda]', see 
 
 
 class PycudaDriver(CudaDriver):
-    """Opens devices through PyCUDA. Raises ``NoDriver`` where it is missing or there is no driver."""
+    """Opens devices through PyCUDA. Raises ``NoDriver`` without PyCUDA or a CUDA driver."""
 
     name = "pycuda"
 
@@ -52,7 +52,7 @@ class PycudaDriver(CudaDriver):
         return PycudaContext(self, index)
 
     def named(self, error: Exception, doing: str) -> Exception:
-        """One of PyCUDA's exceptions as ours; they carry CUDA's text, not its number."""
+        """Convert PyCUDA's exception into tilewright's; it has CUDA's text, but not its number."""
         known = isinstance(error, self.cuda.MemoryError)
         return status.error_of(status.OUT_OF_MEMORY if known else status.code_of(str(error)), str(error), doing)
 
@@ -66,7 +66,7 @@ class PycudaContext(CudaContext):
         with driver.guarded(f"opening cuda:{index}"):
             device = cuda.Device(index)
             self._handle = device.retain_primary_context()
-            atexit.register(self._handle.detach)  # by itself PyCUDA would destroy what it only borrowed
+            atexit.register(self._handle.detach)  # otherwise PyCUDA would destroy the borrowed context
             self.model = str(device.name())
             self.bus_id = str(device.pci_bus_id())
             total = int(device.total_memory())
@@ -149,7 +149,7 @@ class PycudaContext(CudaContext):
 
 
 class PycudaModule:
-    """Code on a device; PyCUDA unloads it once nothing refers to it."""
+    """A module on a device; PyCUDA unloads it with the last reference."""
 
     def __init__(self, context: PycudaContext, handle: Any) -> None:
         self._context = context

@@ -1,7 +1,7 @@
-"""The machine code of a cubin, as NVIDIA's disassembler prints it: instructions by class, and loops.
+"""A cubin's machine code as NVIDIA's disassembler prints it: instructions by class, and loops.
 
 The disassembler is ``nvdisasm``, from the package index (``pip install 'tilewright[sass]'``) or a CUDA toolkit; it
-needs no GPU. What instructions compute and move is in their names: PTX ISA, "Matrix Fragments" (shapes of matrix
+needs no GPU. Names of instructions tell what they compute and move: PTX ISA, "Matrix Fragments" (shapes of matrix
 instructions); CUDA Binary Utilities, "Instruction Set Reference" (names).
 """
 
@@ -23,10 +23,10 @@ from tilewright.core import TargetUnavailable, TilewrightError
 
 _VARIABLE = "TILEWRIGHT_NVDISASM"
 _HINT = f"pip install 'tilewright[sass]', install the CUDA toolkit, or set {_VARIABLE} to the path of nvdisasm"
-DEADLINE = 60.0  # seconds; an ordinary kernel takes 0.05
+DEADLINE = 60.0  # seconds; an ordinary kernel takes 0.05 s
 WARP = 32
 PASS = 128
-"""Bytes that the banks of shared memory give or take in a clock: CUDA C++ Programming Guide, "Shared Memory"."""
+"""Bytes that shared memory reads or writes per clock: CUDA C++ Programming Guide, "Shared Memory"."""
 
 CLASSES: Mapping[str, str] = {
     "tensor": r"[HIDQBO](G)?MMA|UTC[A-Z]*MMA",
@@ -46,7 +46,7 @@ CLASSES: Mapping[str, str] = {
     r"VIADDMNMX|SGXT|USGXT|BMSK|UBMSK|POPC|FLO|UFLO|BREV|IDP|SHL|SHR|LOP|IADD2|UIADD2|VIMNMX3",
     "branch": r"BRA|BRX|BSSY|BSYNC|EXIT|CALL|RET|JMP|JMX|BREAK|KILL|YIELD|BMOV|RPCMOV|PREEXIT",
 }
-"""Classes of instructions, by the names that belong to them, in the order in which they are tried."""
+"""Classes of instructions with patterns of their names, in the order in which they are tried."""
 
 _PATTERNS = {name: re.compile(rf"(?:{names})(?:\.|$)") for name, names in CLASSES.items()}
 _FUNCTION = re.compile(r"\.text\.(\S+):")
@@ -55,7 +55,7 @@ _LINE = re.compile(r"\s+/\*([0-9a-f]{4,})\*/\s+(?:(@!?U?P(?:\d|T))\s+)?([A-Z]\S*
 _TARGET = re.compile(r"`\((\.L_[\w$]+)\)")
 _REGISTER = re.compile(r"\bR(\d+)\b")
 _SHAPE = re.compile(r"\.(\d+)x(\d+)x(\d+)")
-# m, n and k of the shapes that a matrix instruction's name holds without their signs.
+# m, n and k of the shapes that a matrix instruction's name has without separators.
 _SHAPES: Mapping[str, tuple[int, int, int]] = {
     "884": (8, 8, 4), "8816": (8, 8, 16), "8832": (8, 8, 32), "1684": (16, 8, 4), "1688": (16, 8, 8),
     "16816": (16, 8, 16), "16832": (16, 8, 32), "16864": (16, 8, 64),
@@ -65,7 +65,7 @@ _LANES = {"FFMA": 1, "FFMA2": 2, "DFMA": 1, "HFMA2": 2, "IDP": 4}
 
 
 class NoDisassembler(TargetUnavailable):
-    """No ``nvdisasm`` on this machine, or one that does not read the cubin."""
+    """No ``nvdisasm`` on this machine, or one that cannot read the cubin."""
 
 
 @dataclass(frozen=True)
@@ -78,12 +78,12 @@ class Instruction:
 
     @property
     def kind(self) -> str:
-        """Its class (:data:`CLASSES`), or ``other``."""
+        """Its class: a key of :data:`CLASSES`, or ``other``."""
         return _kind(self.opcode)
 
     @property
     def multiply_adds(self) -> int:
-        """Multiply-adds that it computes, for a warp; of a warpgroup's matrix instruction a quarter."""
+        """Multiply-adds per warp; of a warp group's matrix instruction a quarter."""
         name, *rest = self.opcode.split(".")
         if self.kind != "tensor":
             return WARP * _LANES.get(name, 0)
@@ -95,8 +95,8 @@ class Instruction:
 
     @property
     def unit(self) -> str:
-        """What computes it, as the peaks of a target name it: ``fp16``, ``tf32``, ``int8``, ``fp64_tensor``,
-        ``fp32`` or ``fp64``; for bytes on ordinary units ``dp4a``."""
+        """The unit that computes it, in the terms of a target's peaks: ``fp16``, ``tf32``, ``int8``, ``fp64_tensor``,
+        ``fp32`` or ``fp64``; for bytes on CUDA cores ``dp4a``."""
         if self.kind != "tensor":
             return {"DFMA": "fp64", "IDP": "dp4a"}.get(self.opcode.split(".")[0], "fp32")
         if self.opcode.startswith("D"):
@@ -107,20 +107,20 @@ class Instruction:
 
     @property
     def special(self) -> int:
-        """Results that the unit of transcendental functions (XU) computes, for a warp: conversions between int and
-        float are its own too, but for ``I2FP``."""
+        """Results per warp of the unit for transcendental functions (XU). It also executes conversions between int and
+        float, except ``I2FP``."""
         return WARP if self.opcode.split(".")[0] in _SPECIAL else 0
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """What it reads, by place, of one with a single destination, which comes first."""
+        """Source operands, by position, of an instruction with one destination, which comes first."""
         return tuple(self.operands.split(", ")[1:])
 
     @property
     def shared_passes(self) -> float:
-        """Passes through the banks of shared memory (wavefronts, 128 bytes each), for a warp without conflicts.
+        """Shared memory passes per warp (wavefronts of 128 bytes) without bank conflicts.
 
-        Lanes that load (``LDS``) may all read the same address, which takes one.
+        The lanes of a load (``LDS``) may all read one address, so it counts as one pass.
         """
         name, *rest = self.opcode.split(".")
         if name in ("LDSM", "STSM"):
@@ -138,7 +138,7 @@ class Instruction:
 
     @property
     def loaded_bytes(self) -> int:
-        """Bytes that it reads from global memory, for a warp, all lanes taking part."""
+        """Bytes read from global memory per warp, with all lanes active."""
         name, *rest = self.opcode.split(".")
         return _width(rest) * WARP if name in ("LDG", "LD", "LDGSTS") else 0
 
@@ -149,7 +149,7 @@ def _kind(opcode: str) -> str:
 
 
 def _width(modifiers: list[str]) -> int:
-    """Bytes of a lane."""
+    """Bytes per lane."""
     for text in modifiers:
         if text in ("256", "128", "64"):
             return int(text) // 8
@@ -162,7 +162,7 @@ def _width(modifiers: list[str]) -> int:
 
 @dataclass(frozen=True)
 class Code:
-    """The instructions of one kernel in order, and the positions of labels."""
+    """One kernel's instructions in order, and the positions of its labels."""
 
     name: str
     instructions: tuple[Instruction, ...]
@@ -170,16 +170,16 @@ class Code:
 
     @cached_property
     def loops(self) -> tuple[tuple[int, int], ...]:
-        """First and last instruction of each loop: of each branch backwards to what is always passed before it.
+        """First and last instruction of each loop: a backward branch whose target dominates it.
 
-        What stands behind the kernel and jumps back into it is no loop: the code that waits for a barrier once more.
+        Code after the kernel's end that jumps back is no loop: it waits for a barrier again.
         """
         found = {(start, n) for n, after in self._onward.items() for start in after if start < n}
         outside = {start: self.stretches(0, start) for start, _ in found}
         return tuple(sorted((start, n) for start, n in found if not any(a <= n <= b for a, b in outside[start])))
 
     def stretches(self, start: int, without: int = -1) -> tuple[tuple[int, int], ...]:
-        """Where control may come to from an instruction without passing another: first and last of each stretch."""
+        """Reachable instructions from ``start`` without passing ``without``: first and last of each stretch."""
         ordered, last = sorted(self._onward), len(self.instructions) - 1
         found: dict[int, int] = {}
         todo = [start]
@@ -198,7 +198,7 @@ class Code:
 
     @cached_property
     def _onward(self) -> Mapping[int, tuple[int, ...]]:
-        """Where control goes from each instruction from which it does not only go to the next."""
+        """Successors of each instruction that may continue elsewhere than at the next one."""
         found: dict[int, tuple[int, ...]] = {}
         for number, x in enumerate(self.instructions):
             name = x.opcode.split(".")[0]
@@ -212,9 +212,9 @@ class Code:
 
     @cached_property
     def hasty(self) -> tuple[Instruction, ...]:
-        """What touches the sums of a warp group's products before these are waited for, in the order of the text: such
-        a kernel computes with sums that are not whole."""
-        groups: list[set[str]] = [set()]  # sums of products that are on their way, by the group that is waited for
+        """Instructions that use a warp group's accumulators before the wait for its products, in program order. A
+        kernel with one computes with incomplete sums."""
+        groups: list[set[str]] = [set()]  # accumulator registers of pending products, by group of the wait
         found = []
         for x in self.instructions:
             if (shape := _SHAPE.search(x.opcode)) is not None and "GMMA" in x.opcode:
@@ -231,17 +231,17 @@ class Code:
 
     @cached_property
     def main_loop(self) -> tuple[Instruction, ...]:
-        """The loop that does the work: of those with most multiply-adds, on matrix units if any, the shortest.
+        """The loop with most multiply-adds (on matrix units if the kernel has any); the shortest of equals.
 
-        A loop around another counts by what it adds to that. The whole kernel where it has no loop, or where no loop
-        holds its matrix instructions: the compiler has unrolled what did.
+        An outer loop counts without its inner loops' multiply-adds. The whole kernel without loops, or if no loop
+        contains its matrix instructions: then the compiler has unrolled that loop.
         """
         start, end = self._main
         return self.instructions[start : end + 1]
 
     @cached_property
     def usual_loop(self) -> tuple[Instruction, ...]:
-        """The main loop without what branches on a warp's vote leave out: attention scales its sums in few blocks."""
+        """The main loop without code that a warp's vote branches around: attention rescales its sums in few blocks."""
         start, end = self._main
         kept, number, voted = [], start, False
         while number <= end:
@@ -273,19 +273,19 @@ class Code:
             return mine[0] - most[0], 0 if mine[0] else mine[1] - most[1], start - end
 
         if work(*whole)[0] and not any(work(*x)[0] for x in spans):
-            return whole  # the loop over products is unrolled
+            return whole  # the compiler has unrolled the loop over products
         return max(spans, key=rank)
 
 
 def classes(instructions: tuple[Instruction, ...]) -> dict[str, int]:
-    """How many instructions there are of each class, most first."""
+    """Number of instructions of each class, largest first."""
     return dict(Counter(x.kind for x in instructions).most_common())
 
 
 def bank_reads(loop: tuple[Instruction, ...]) -> tuple[int, int]:
-    """Registers that the multiply-adds of a loop (``FFMA``) fetch from the two banks, even and odd numbers.
+    """Registers that a loop's multiply-adds (``FFMA``) fetch from the banks of even and of odd numbers.
 
-    What the instruction before it kept in the same place (``.reuse``) is not fetched again.
+    An operand that the previous instruction cached at the same position (``.reuse``) is not fetched again.
     """
     counts = [0, 0]
     kept = _kept(loop[-1]) if loop else {}
@@ -299,24 +299,24 @@ def bank_reads(loop: tuple[Instruction, ...]) -> tuple[int, int]:
 
 
 def _read(x: Instruction) -> dict[int, str]:
-    """Numbers of the registers that an instruction reads, by place."""
+    """Numbers of the registers that an instruction reads, by operand position."""
     return {n: found[1] for n, text in enumerate(x.sources) if (found := _REGISTER.search(text)) is not None}
 
 
 def _kept(x: Instruction) -> dict[int, str]:
-    """Those of them that are kept for the next instruction."""
+    """The registers of :func:`_read` that the instruction caches for the next one, by operand position."""
     return {n: name for n, name in _read(x).items() if ".reuse" in x.sources[n]}
 
 
 def disassemble(cubin: bytes, deadline: float = DEADLINE) -> dict[str, Code]:
-    """The kernels of a cubin by name. Raises ``NoDisassembler``, and ``TilewrightError`` where it fails."""
+    """The kernels of a cubin by name. Raises ``NoDisassembler``, and ``TilewrightError`` if the disassembler fails."""
     tool = find_disassembler()
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
         try:
             done = subprocess.run(
-                [tool, "-c", "-ndf", file.name],  # -ndf: no analysis, which changes nothing that is printed
+                [tool, "-c", "-ndf", file.name],  # -ndf: skip the data-flow analysis, which does not change the output
                 capture_output=True, text=True, errors="replace", timeout=deadline, check=False,
             )  # fmt: skip
         except OSError as e:
@@ -330,7 +330,7 @@ def disassemble(cubin: bytes, deadline: float = DEADLINE) -> dict[str, Code]:
 
 
 def parse(text: str) -> dict[str, Code]:
-    """The kernels of a listing by name."""
+    """The kernels of a disassembler listing by name."""
     found: dict[str, Code] = {}
     for name, lines in _functions(text):
         instructions: list[Instruction] = []
@@ -358,6 +358,6 @@ def _functions(text: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def find_disassembler() -> str:
-    """The path of ``nvdisasm``: ``$TILEWRIGHT_NVDISASM``, or as :func:`~.tools.find_tool` finds it. Raises
+    """Path of ``nvdisasm``: ``$TILEWRIGHT_NVDISASM``, or found by :func:`~.tools.find_tool`. Raises
     ``NoDisassembler``."""
     return find_tool("nvdisasm", _VARIABLE, NoDisassembler, "reads machine code", _HINT)

@@ -1,6 +1,6 @@
-"""CUDA's status codes, sorted into what a caller can do about them.
+"""CUDA's status codes as tilewright's errors.
 
-Codes are the driver's (``CUresult``) and the runtime's (``cudaError_t``); both agree on those below.
+Codes are the driver's (``CUresult``) and the runtime's (``cudaError_t``); both agree on the codes below.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _LAUNCH = {
     720: "a cooperative launch is too large",
 }
 
-# What cuGetErrorString says of each code, for bindings whose exceptions carry the text alone.
+# Texts of cuGetErrorString by code, for bindings whose exceptions have only the text.
 _TEXTS = {
     "invalid argument": 1,
     "out of memory": 2,
@@ -79,7 +79,7 @@ _TEXTS = {
 
 
 def code_of(text: str) -> int | None:
-    """The status code that an error text is for."""
+    """The status code of an error text, or ``None``."""
     for words, code in _TEXTS.items():
         if words in text:
             return code
@@ -87,7 +87,7 @@ def code_of(text: str) -> int | None:
 
 
 def error_of(code: int | None, text: str, doing: str) -> TilewrightError:
-    """The error for a status: ``text`` is CUDA's own, ``doing`` what failed (``launching tw_x``)."""
+    """The error for a status. ``text``: CUDA's own text; ``doing``: the failed action (``launching tw_x``)."""
     said = " ".join(text.split()) or f"status {code}"
     if code == OUT_OF_MEMORY:
         return OutOfMemory(f"the device is out of memory while {doing}", "Free some, or use smaller sizes")

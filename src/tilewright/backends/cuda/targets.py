@@ -1,6 +1,6 @@
 """CUDA targets by name (``cuda``, ``cuda:sm_90a``), and the GPUs of this machine that run them.
 
-The driver itself is asked: no binding is imported and no context is made.
+It queries the driver directly: it imports no binding and creates no context.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Gpu:
 
 
 def gpus() -> tuple[Gpu, ...]:
-    """The devices that this process sees, in CUDA's order. Raises ``NoDriver`` where there are none."""
+    """The devices that this process sees, in CUDA's order. Raises ``NoDriver`` without a device."""
     try:
         library: Any = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -46,7 +46,7 @@ def gpus() -> tuple[Gpu, ...]:
 
 
 def gpus_or_none() -> tuple[Gpu, ...]:
-    """:func:`gpus`, empty where there are none."""
+    """:func:`gpus`, or an empty tuple without a GPU."""
     try:
         return gpus()
     except TargetUnavailable:
@@ -54,7 +54,7 @@ def gpus_or_none() -> tuple[Gpu, ...]:
 
 
 def target_of(gpu: Gpu, variant: str | None = None) -> Target:
-    """A device's target: its best architecture, or ``variant``. Raises ``TargetUnavailable`` where it runs neither."""
+    """A device's target: its best architecture, or ``variant``. Raises ``TargetUnavailable`` if it cannot run it."""
     runs = archs.variants_for(gpu.cc)
     if not runs:
         raise TargetUnavailable(
@@ -70,18 +70,18 @@ def target_of(gpu: Gpu, variant: str | None = None) -> Target:
 
 
 def parse_target(text: str, threads: int = 1, allow_foreign: bool = False) -> Target:
-    """The target of a name, with the limits of this machine's first GPU where that runs its code.
+    """The target with this name, with the limits of this machine's first GPU if that GPU runs its code.
 
-    ``cuda`` is the architecture of the GPU. Without one, and with ``allow_foreign``, it is ``cuda:sm_90a``, and
-    limits are those of the product in ``archs.py``. Raises ``UsageError`` for an unknown name, and
-    ``TargetUnavailable`` where the target does not run here unless ``allow_foreign``.
+    ``cuda`` means the architecture of the GPU. Without a GPU, and with ``allow_foreign``, it means ``cuda:sm_90a`` with
+    the limits of the product in ``archs.py``. Raises ``UsageError`` for an unknown name, and
+    ``TargetUnavailable`` if the target does not run here, unless ``allow_foreign``.
     """
     if isinstance(threads, bool) or threads != 1:
         raise UsageError(f"a CUDA target takes no number of threads, and {threads} is given", "Remove it")
     kind, colon, variant = text.partition(":")
     if kind != "cuda" or (colon and not variant):
         raise UsageError(f"unknown target {text!r}", f"Use cuda or one of {_names()}")
-    table = archs.target(variant or archs.DEFAULT)  # an unknown name is told first
+    table = archs.target(variant or archs.DEFAULT)  # reports an unknown name first
     try:
         return target_of(gpus()[0], variant or None)
     except NoDriver as e:
@@ -98,7 +98,7 @@ def parse_target(text: str, threads: int = 1, allow_foreign: bool = False) -> Ta
 
 
 def available() -> tuple[Target, ...]:
-    """The targets that run on this machine's first GPU, best first; none without one."""
+    """The targets that run on this machine's first GPU, best first; empty without a GPU."""
     found = gpus_or_none()
     return tuple(target_of(found[0], v) for v in archs.variants_for(found[0].cc)) if found else ()
 
@@ -111,8 +111,8 @@ def runs_here(target: Target) -> bool:
 def runs_on(target: Target, capability: int) -> bool:
     """Whether a cubin for ``target`` runs on a device of compute capability ``capability`` (90 is 9.0).
 
-    Machine code runs on later minor versions of its major version; an architecture-specific one
-    (``sm_90a``) on exactly its own (CUDA C++ Programming Guide, Binary Compatibility).
+    Machine code also runs on later minor versions of its major version; architecture-specific code
+    (``sm_90a``) runs only on its own (CUDA C++ Programming Guide, Binary Compatibility).
     """
     own = int(target.limit.get("cc", 0))
     if target.variant.endswith("a"):
@@ -136,7 +136,7 @@ def _gpu(library: Any, index: int) -> Gpu:
 
     def attribute(number: int) -> int:
         value = ctypes.c_int()
-        # Older drivers do not know every attribute: the table's figure stays then.
+        # Older drivers do not know every attribute: 0 keeps the table's figure.
         return value.value if library.cuDeviceGetAttribute(ctypes.byref(value), number, device) == 0 else 0
 
     return Gpu(

@@ -1,4 +1,4 @@
-"""Where the programs of NVIDIA's toolkit are on this machine."""
+"""Finds the programs of NVIDIA's toolkit on this machine."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tilewright.core import TargetUnavailable
 
 
 def find_tool(name: str, variable: str, missing: type[TargetUnavailable], purpose: str, hint: str) -> str:
-    """The path of a program: that of the environment's ``variable``, else of NVIDIA's wheels, ``$CUDA_HOME``,
-    ``$CUDA_PATH``, /usr/local/cuda, ``$PATH``, /opt/nvidia. Raises ``missing`` where there is none."""
+    """The path of a program: from the environment's ``variable``, NVIDIA's wheels, ``$CUDA_HOME``, ``$CUDA_PATH``,
+    /usr/local/cuda, ``$PATH`` or /opt/nvidia, in this order. Raises ``missing`` if all of them lack it."""
     given = os.environ.get(variable, "").strip()
     if given:
         if not os.access(given, os.X_OK):

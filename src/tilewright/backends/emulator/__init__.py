@@ -1,7 +1,7 @@
-"""CUDA kernels without a GPU: the same source under a C++ compiler, its threads run as fibers.
+"""CUDA kernels without a GPU: their source is compiled as C++, and their threads run as fibers.
 
-``build`` compiles a source, ``run`` performs its launches in a process of its own and reports bugs
-with kernel line, block and thread. The GPU driver's emulated twin is in :mod:`.driver`.
+``build`` compiles a source, ``run`` executes its launches in a separate process and reports bugs
+with kernel line, block and thread. The emulated counterpart of the GPU driver is in :mod:`.driver`.
 """
 
 from tilewright.backends.emulator.build import SANITIZERS, EmulatedKernel, build

@@ -1,5 +1,5 @@
-"""The emulator behind the :class:`~tilewright.backends.Backend` protocol: a device that runs CUDA's targets, and no
-kind of target of its own."""
+"""The emulator behind the :class:`~tilewright.backends.Backend` protocol: a device that runs CUDA's targets, without
+targets of its own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tilewright.backends.driver import Context
 from tilewright.backends.emulator.toolchain import EmulatorToolchain
 from tilewright.core import Device, Target, Task, TilewrightError, UsageError
 
-_L2 = 256 << 10  # bytes that operand sets are rotated over, where it decides nothing
+_L2 = 256 << 10  # bytes of operand sets to rotate over; the value does not matter here
 
 
 class EmulatorBackend(DeviceBackend):
@@ -35,7 +35,7 @@ class EmulatorBackend(DeviceBackend):
         return tuple(archs.target(v) for v in archs.VARIANTS)
 
     def parse_target(self, text: str, threads: int = 1, allow_foreign: bool = True) -> Target:
-        """A target that it emulates: ``cuda``, ``cuda:sm_80``; ``emulator`` is CUDA's default, whatever GPU is here."""
+        """An emulated target: ``cuda``, ``cuda:sm_80``; ``emulator`` means CUDA's default on every machine."""
         kind, colon, variant = text.partition(":")
         if kind not in (EMULATOR, *self.kinds) or (colon and not variant):
             raise UsageError(f"unknown target {text!r}", "Use --target emulator, or emulator:sm_80")
@@ -77,7 +77,7 @@ class EmulatorBackend(DeviceBackend):
     def lock(
         self, device: Device, on_wait: Callable[[str], None], stop: threading.Event | None = None
     ) -> AbstractContextManager[object]:
-        """None: nothing depends on its times."""
+        """A context without a lock: the emulator's times do not matter."""
         return nullcontext()
 
     def warnings(self, device: Device) -> list[str]:

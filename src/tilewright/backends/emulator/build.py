@@ -1,4 +1,4 @@
-"""Compiling a kernel's source for the emulator: prelude and kernel in, a program out (or a library, for the driver).
+"""Compiles a kernel's source for the emulator: prelude and kernel in, a program out (or a library, for the driver).
 
 Only the kernel's own translation unit is compiled each time. The runtime is compiled once for each
 compiler and set of sanitizers, and linked.
@@ -23,17 +23,17 @@ from tilewright.core import UsageError, digest
 
 RUNTIME = Path(__file__).parent / "runtime"
 SANITIZERS = ("address", "undefined", "thread")
-DEADLINE = 120.0  # seconds; an ordinary kernel takes 0.2, the runtime 2
+DEADLINE = 120.0  # seconds; an ordinary kernel takes 0.2 s, the runtime 2 s
 
 _COMMON = (
     "-std=c++17", "-fPIC", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fno-omit-frame-pointer",
     "-fno-strict-aliasing", "-fvisibility=hidden", "-ffp-contract=off",
 )  # fmt: skip
-# Kernels: -O1 compiles fastest, and what sanitizers report keeps its lines.
+# Kernels: -O1 compiles fastest, and sanitizers' reports keep their lines.
 _KERNEL = ("-O1", "-fno-math-errno", "-w")
-# A seventh of a compilation, so only where they are read: by sanitizers, and after a crash.
+# Line numbers take a seventh of a compilation, so only sanitizers, and a rebuild after a crash, have them.
 _LINES = ("-g1", "-gdwarf-4")
-# The runtime must not call memcpy and memset of its own accord: the thread sanitizer intercepts them.
+# The compiler must not insert calls of memcpy and memset into the runtime: the thread sanitizer intercepts them.
 _RUNTIME = ("-O2", "-fno-builtin", "-Wall", "-Wextra", "-Werror")
 _GCC_RUNTIME = ("-fno-tree-loop-distribute-patterns",)
 
@@ -42,8 +42,8 @@ _GCC_RUNTIME = ("-fno-tree-loop-distribute-patterns",)
 class EmulatedKernel:
     """A compiled source: a program that :func:`~.run.run` starts.
 
-    ``unchecked`` says why its sanitizers are not there (then ``path`` is empty and nothing can run). ``unit``: the
-    text that was compiled, with ``cache`` as the cache's folder.
+    ``unchecked``: why its sanitizers are missing (then ``path`` is empty and it cannot run). ``unit``: the
+    compiled text; ``cache``: the cache's folder.
     """
 
     path: str
@@ -70,8 +70,8 @@ def build(
     """Compile ``source`` (emulated prelude and kernels) for the kernels named ``symbols``.
 
     ``sanitize``: any of ``address``, ``undefined`` and ``thread`` (the last excludes ``address``).
-    ``profile`` makes :func:`~.run.run` count memory traffic. ``cache`` is the cache's folder (default:
-    the user's). Where the compiler has no such sanitizer the result's ``unchecked`` says so. Raises
+    ``profile`` makes :func:`~.run.run` count memory traffic. ``cache``: the cache's folder (default:
+    the user's). If the compiler lacks a sanitizer, the result's ``unchecked`` says so. Raises
     ``CompileError`` with the first diagnostic, ``UsageError``, and ``TilewrightError`` without a compiler.
     """
     chosen = check_sanitizers(sanitize)
@@ -85,7 +85,7 @@ def build(
 def made(
     kernel: EmulatedKernel, compiler: Compiler, key: str, compile_program: Callable[[ArtifactCache], bytes]
 ) -> EmulatedKernel:
-    """``kernel`` with its program, cached or new; ``unchecked`` says why where the compiler lacks a sanitizer."""
+    """``kernel`` with its program, cached or new; ``unchecked`` says which sanitizer the compiler lacks."""
     store = ArtifactCache(kernel.cache)
     begin = time.perf_counter()
     path = store.get(key)
@@ -100,7 +100,7 @@ def made(
 
 
 def with_lines(kernel: EmulatedKernel) -> str:
-    """Path of the same program with the lines of its code; compiled once more where it has none."""
+    """Path of the kernel's program with line numbers; compiled again if it has none."""
     if kernel.sanitize or not kernel.unit:
         return kernel.path
     compiler, store = find_compiler(), ArtifactCache(kernel.cache)
@@ -109,7 +109,7 @@ def with_lines(kernel: EmulatedKernel) -> str:
 
 
 def check_sanitizers(sanitize: Sequence[str]) -> tuple[str, ...]:
-    """The sanitizers asked for, in order and once. Raises ``UsageError``."""
+    """The requested sanitizers in a fixed order, each once. Raises ``UsageError``."""
     for name in sanitize:
         if name not in SANITIZERS:
             raise UsageError(f"unknown sanitizer {name!r}", f"Use some of {', '.join(SANITIZERS)}")
@@ -145,12 +145,12 @@ def sanitizer_flags(sanitize: Sequence[str]) -> tuple[str, ...]:
 
 
 def kernel_flags(sanitize: Sequence[str], lines: bool = False) -> tuple[str, ...]:
-    """Flags for compiling kernels. ``lines``: without sanitizers too, addresses of code can be looked up."""
+    """Flags for compiling kernels. ``lines``: add line numbers even without sanitizers."""
     return (*_COMMON, *_KERNEL, *(_LINES if lines or sanitize else ()), *sanitizer_flags(sanitize))
 
 
 def _link_flags(compiler: Compiler, sanitize: Sequence[str], shared_library: bool) -> tuple[str, ...]:
-    """Flags for linking: without what the driver adds of its own accord, which takes longer than all the rest."""
+    """Flags for linking, without the compiler driver's default libraries, which take longer than all other work."""
     if shared_library:
         return link_flags(compiler)
     return ("-pie",) if sanitize else ("-pie", "-nodefaultlibs", "-Wl,--as-needed", "-lm", "-lgcc", "-lc")
@@ -158,14 +158,14 @@ def _link_flags(compiler: Compiler, sanitize: Sequence[str], shared_library: boo
 
 @lru_cache(maxsize=1)
 def runtime_hash() -> str:
-    """Hash of everything that the runtime is made from."""
+    """Hash of all source files of the runtime."""
     return digest([[p.name, sha256(p.read_bytes()).hexdigest()] for p in sorted(RUNTIME.rglob("*")) if p.is_file()])
 
 
 def kernel_key(
     unit: str, compiler: Compiler, sanitize: Sequence[str], shared_library: bool, lines: bool = False
 ) -> str:
-    """What the bytes of a build depend on."""
+    """Cache key of a build: its arguments determine the program's bytes."""
     return digest(
         ["emulated", compiler.key, runtime_hash(), list(kernel_flags(sanitize, lines)),
          list(_link_flags(compiler, sanitize, shared_library)), sha256(unit.encode()).hexdigest()]
@@ -181,7 +181,7 @@ def compile_unit(
     deadline: float = DEADLINE,
     lines: bool = False,
 ) -> bytes:
-    """Compile a translation unit and link it with the runtime: the program's or library's bytes."""
+    """Compile a translation unit and link it with the runtime; returns the program's or library's bytes."""
     runtime = runtime_object(compiler, sanitize, shared_library, cache)
     options = [*kernel_flags(sanitize, lines), f"-I{RUNTIME}"]
     command = [*compiler.command, *options, "-x", "c++", "-", "-x", "none", runtime]
@@ -198,7 +198,7 @@ def runtime_object(compiler: Compiler, sanitize: Sequence[str], shared_library: 
 
 
 def _runtime(command: Sequence[str], unused: Sequence[str]) -> bytes:
-    # One translation unit: the C library's headers are read once.
+    # One translation unit, so that the C library's headers are parsed once.
     names = sorted(p.name for p in RUNTIME.glob("*.cpp") if p.name not in unused)
     unit = "".join(f'#include "{name}"\n' for name in names)
     return compiled([*command, "-c", "-x", "c++", "-"], unit, DEADLINE)
@@ -209,7 +209,7 @@ _DEFINES = {"address": "ASAN", "undefined": "UBSAN", "thread": "TSAN"}
 
 @lru_cache(maxsize=16)
 def missing_sanitizer(compiler: Compiler, sanitize: tuple[str, ...]) -> str:
-    """Why this compiler cannot use these sanitizers; empty when it can."""
+    """Why this compiler cannot use these sanitizers; empty if it can."""
     if not sanitize:
         return ""
     try:

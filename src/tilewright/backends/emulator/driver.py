@@ -1,8 +1,8 @@
-"""A CUDA driver without a GPU: device memory is this process's, launches run on the emulator at once.
+"""A CUDA driver without a GPU: device memory is this process's memory, and launches run on the emulator immediately.
 
-It lets the whole GPU measurement run where there is no GPU. Times that it gives say nothing about a GPU.
-What ends a kernel on a GPU ends its context here too: bugs that the emulator reports raise a sticky
-``DeviceError``, and an access outside of every buffer may end the process.
+It lets the whole GPU measurement run on a machine without a GPU. Its times say nothing about a GPU.
+An error that would end a kernel on a GPU ends its context here too: bugs that the emulator reports raise a sticky
+``DeviceError``, and an access outside of all buffers may end the process.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from tilewright.core import Pairs
 from tilewright.forking import ForkLock
 
 MODEL = "emulator"
-_VARIANT = "sm_90a"  # whose limits it claims
+_VARIANT = "sm_90a"  # the architecture whose limits it reports
 _ALIGN = 256
-_GUARD = 64 << 10  # bytes before and after an allocation that cannot be touched
+_GUARD = 64 << 10  # inaccessible bytes before and after an allocation
 
 
 class EmulatorDriver:
-    """Opens the emulated device. ``order`` and ``copies`` are those of ``run``."""
+    """Opens the emulated device. ``order`` and ``copies`` as in ``run``."""
 
     name = "emulator"
 
@@ -72,7 +72,7 @@ _Device, _Kernel = _DECLARED["Device"], _DECLARED["Kernel"]
 
 
 class EmulatorContext(Context):
-    """The emulated device in this process. Work is done when it is queued."""
+    """The emulated device in this process. Work is executed when it is queued."""
 
     index = 0
     model = MODEL
@@ -83,33 +83,33 @@ class EmulatorContext(Context):
         self.limits: Pairs = (*archs.target(_VARIANT).limits, ("memory_bytes", memory))
         self.facts: Pairs = (("driver", driver.name),)
         self._room = memory
-        self._allocations: dict[int, tuple[int, mmap.mmap]] = {}  # address -> size, pages around it
+        self._allocations: dict[int, tuple[int, mmap.mmap]] = {}  # address -> size, mapping with its guards
         self._lock = ForkLock()
         self._failure: DeviceError | None = None
-        self._captured: list[Callable[[], None]] | None = None  # while work is captured
+        self._captured: list[Callable[[], None]] | None = None  # steps of a capture in progress
         order, seed = driver.order
         self.shared = _Device(None, seed, order, int(driver.lazy), 0)
-        self._tables: deque[Any] = deque(maxlen=64)  # what launches under way may still read
+        self._tables: deque[Any] = deque(maxlen=64)  # running launches may still read old tables
         self._tabulate()
 
     def _tabulate(self) -> None:
-        """Tell launches of the allocations that there are now."""
+        """Write the table of current allocations for launches."""
         flat = [n for pair in self.memory_table() for n in pair]
         self._tables.append((ctypes.c_ulonglong * (len(flat) + 1))(len(flat) // 2, *flat))
         self.shared.memory = ctypes.addressof(self._tables[-1])
 
     @property
     def native(self) -> bool:
-        """Whether launches may pass Python by: not where somebody else says what a launch does."""
+        """Whether launches may bypass Python: not if a subclass overrides ``launch``."""
         return type(self).launch is EmulatorContext.launch
 
     def check(self) -> None:
-        """Raise what spoilt this context, as every call on a GPU would."""
+        """Raise the error that ended this context, as every call on a GPU would."""
         if self._failure is not None:
             raise self._failure
 
     def fail(self, message: str) -> None:
-        """Spoil this context. Raises ``DeviceError``."""
+        """End this context with an error. Raises ``DeviceError``."""
         self._failure = DeviceError(message, True, "Start a new process")
         self.shared.blocked = 1
         raise self._failure
@@ -133,7 +133,7 @@ class EmulatorContext(Context):
             start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
             _forbid(start, guard)
             _forbid(start + guard + inner, guard)
-            # Against the guard at its end, as closely as the alignment allows.
+            # Place it before the guard at its end, as close as the alignment allows.
             address = start + guard + (inner - size) // _ALIGN * _ALIGN
             self._allocations[address] = (size, memory)
             self._room -= size
@@ -205,7 +205,7 @@ class EmulatorContext(Context):
         return EmulatorGraph(steps)
 
     def _capture(self, step: Callable[[], None]) -> bool:
-        """Whether work is captured: then the step is left for later."""
+        """During a capture, store the step for later and return ``True``."""
         if self._captured is None:
             return False
         self._captured.append(step)
@@ -224,7 +224,7 @@ class EmulatorContext(Context):
         self.check()
 
     def busy(self, seconds: float) -> None:
-        # Nothing queues up: launches are over when they return.
+        # Nothing queues up: launches end before they return.
         self.check()
 
     def memory_table(self) -> list[tuple[int, int]]:
@@ -234,7 +234,7 @@ class EmulatorContext(Context):
     def launch(self, module: EmulatorModule, symbol: str, shape: Sequence[int], arguments: Arguments) -> None:
         """Run a kernel to its end. Raises ``LaunchError`` and ``DeviceError``."""
         self.check()
-        now = Arguments(arguments.parameters) if self._captured is not None else arguments  # it may change its own
+        now = Arguments(arguments.parameters) if self._captured is not None else arguments  # callers reuse theirs
         if self._capture(lambda: self.launch(module, symbol, shape, now)):
             return
         if min(shape) < 0 or max(shape) >= 1 << 32:
@@ -259,7 +259,7 @@ class EmulatorContext(Context):
 
 
 class EmulatorGraph:
-    """Steps that were captured."""
+    """Captured steps."""
 
     def __init__(self, steps: Sequence[Callable[[], None]]) -> None:
         self._steps = steps
@@ -270,7 +270,7 @@ class EmulatorGraph:
 
 
 class EmulatorEvent:
-    """A point in time: everything before it has happened."""
+    """A point in time: all earlier work has ended."""
 
     def __init__(self) -> None:
         self.time: float | None = None
@@ -353,7 +353,7 @@ _INTERFACE: tuple[tuple[str, Any, tuple[Any, ...]], ...] = (
 
 
 def _forbid(address: int, size: int) -> None:
-    """Let nothing touch whole pages of memory."""
+    """Make whole pages of memory inaccessible."""
     protect = ctypes.CDLL(None).mprotect
     protect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
     protect(address, size, 0)

@@ -1,5 +1,5 @@
-"""What an emulated run found: bugs with kernel line, block and thread, read from the runtime's report
-and from what sanitizers print."""
+"""The findings of an emulated run: bugs with kernel line, block and thread, parsed from the runtime's report
+and from the sanitizers' output."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ KINDS = (
     "out_of_bounds_global", "out_of_bounds_shared", "misaligned", "race", "divergence", "deadlock",
     "uninitialized", "exit_with_pending_copies", "undefined", "launch", "timeout", "crash",
 )  # fmt: skip
-"""Kinds of bug. ``launch``: the device would refuse it; ``timeout``: it did not end in time."""
+"""Kinds of bug. ``launch``: the device would refuse the launch; ``timeout``: the run did not end in time."""
 
 
 @dataclass(frozen=True)
 class Bug(Json):
-    """One defect of a kernel: its kind (of :data:`KINDS`), what happened, and where.
+    """One bug of a kernel: its kind (of :data:`KINDS`), a message, and its place.
 
-    ``line`` is the line of the kernel's source; it, ``block`` and ``thread`` (x, y, z) are ``None``
-    where they are not known.
+    ``line`` is the line of the kernel's source. ``line``, ``block`` and ``thread`` (x, y, z) are ``None``
+    if unknown.
     """
 
     kind: str
@@ -45,12 +45,12 @@ class Bug(Json):
 
 @dataclass(frozen=True)
 class Report(Json):
-    """The outcome of one emulated run. ``ok``: it ran, checked all that was asked, and found nothing.
+    """The outcome of one emulated run. ``ok``: it ran, performed all requested checks, and found no bug.
 
-    ``unchecked`` says why it, or its sanitizer, could not run; such a run is never ``ok``. ``output``
-    holds the result, the first of several, when the run came to its end. ``profile``: see
-    ``docs/emulator.md``; empty unless asked for. ``seconds``: of the launches alone.
-    Its JSON has all of it but the output.
+    ``unchecked``: why it, or its sanitizer, could not run; such a run is never ``ok``. ``output``:
+    the (first) result of a run that reached its end. ``profile``: see
+    ``docs/emulator.md``; empty unless requested. ``seconds``: of the launches alone.
+    Its JSON has all fields but the output.
     """
 
     ok: bool
@@ -66,7 +66,7 @@ class Report(Json):
 
 @dataclass(frozen=True)
 class RuntimeReport:
-    """The report file: at most one bug, the profile's lines, and whether the program came to its end."""
+    """The report file: at most one bug, the profile, and whether the program reached its end."""
 
     bug: Bug | None
     profile: Mapping[str, Any]
@@ -75,7 +75,7 @@ class RuntimeReport:
 
 
 def parse_runtime(text: str, line_of: Callable[[Sequence[str]], int | None]) -> RuntimeReport:
-    """Read a report file. ``line_of`` looks up code addresses, where a bug has no other line."""
+    """Parse a report file. ``line_of`` looks up code addresses for a bug without a line."""
     kind, line, message, seconds, done = "", 0, "", 0.0, False
     place: list[int] = []
     code: list[str] = []
@@ -112,7 +112,7 @@ def _indices(numbers: Sequence[int]) -> tuple[Index | None, Index | None]:
 
 
 def line_of_code(program: str, addresses: Sequence[str]) -> int | None:
-    """The kernel's line at one of these addresses of a program, the first that has one."""
+    """The kernel's line at the first of these program addresses that has a line."""
     tool = shutil.which("addr2line")
     if tool is None:
         return None
@@ -164,7 +164,7 @@ def _profile(rows: Sequence[Sequence[str]]) -> dict[str, Any]:
     return {**totals, "lines": lines}
 
 
-# --------------------------------------------------------------------------- what sanitizers print
+# --------------------------------------------------------------------------- the sanitizers' output
 
 _KERNEL_FRAME = re.compile(r"^\s*#\d+ .*?(?:^|[\s/])kernel:(\d+)", re.MULTILINE)
 _THREAD = re.compile(r"^emulator: thread (\d+) (\d+) (\d+) (\d+) (\d+) (\d+)$", re.MULTILINE)
@@ -173,7 +173,7 @@ _NAMED = r"'block (\d+),(\d+),(\d+) thread (\d+),(\d+),(\d+)'"
 
 
 def parse_sanitizers(text: str) -> tuple[Bug, ...]:
-    """The bugs that the address, undefined-behaviour and thread sanitizers printed."""
+    """Parse bugs from the output of the address, undefined-behaviour and thread sanitizers."""
     bugs = [*_undefined(text), *_address(text), *_races(text)]
     seen: dict[tuple[str, int | None], Bug] = {}
     for bug in bugs:
@@ -195,7 +195,7 @@ def _undefined(text: str) -> list[Bug]:
     out = []
     for found in re.finditer(r"^(\S*?):(\d+):\d+: runtime error: (.*)$", text, re.MULTILINE):
         file, number, said = found.groups()
-        # In a helper of the prelude the stack names the kernel's line.
+        # For a helper of the prelude, the stack has the kernel's line.
         in_kernel = file.rpartition("/")[2] == "kernel"
         line = int(number) if in_kernel else _first_line(text[found.end() :])
         kind = "misaligned" if "misaligned address" in said else "undefined"

@@ -1,4 +1,4 @@
-"""Running a launch program on the emulator, in a process of its own."""
+"""Runs a launch program on the emulator, in a separate process."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from tilewright.core import LaunchProgram, TilewrightError, UsageError, evaluate
 
 Array = NDArray[Any]
 
-GRACE = 2.0  # seconds that a program has to end itself after its time limit, with a report that names the line
+GRACE = 2.0  # seconds after the time limit in which a program may end itself with a report that names the line
 
-_FLOAT_KINDS = "fV"  # V: numpy has no bfloat16 of its own
+_FLOAT_KINDS = "fV"  # V: NumPy has no bfloat16
 
 
 def run(
@@ -42,11 +42,11 @@ def run(
 ) -> Report:
     """Run ``program`` once, on copies of ``inputs``, and fill ``outputs``.
 
-    ``launch``: values of the program's launch arguments. ``order``: how blocks and threads take turns,
+    ``launch``: values of the program's launch arguments. ``order``: scheduling order of blocks and threads,
     ``fifo``, ``lifo`` or ``random:SEED``; ``copies``: whether asynchronous copies move data at once
     (``eager``) or at the wait that requires it (``lazy``). The memory of the outputs, of the workspace and
-    of each block is poisoned first. Stopped after ``timeout`` seconds. What the kernel does wrong is in
-    the report; ``UsageError`` is raised for arguments that make no sense.
+    of each block is poisoned first. The run is stopped after ``timeout`` seconds. The report lists the kernel's
+    errors; ``UsageError`` is raised for invalid arguments.
     """
     if kernel.unchecked:
         return Report(False, unchecked=kernel.unchecked)
@@ -90,8 +90,8 @@ def _job(
     program = program.in_every_call(tensors)
     lines = [f"order {order[0]} {order[1]} {int(lazy)} {int(kernel.profile)}", f"seconds {timeout}"]
     for i, x in enumerate([*inputs, *outputs]):
-        # What every caller has to grant: the element's own alignment, or what the program asks for.
-        # Profiles are of memory as device allocators give it.
+        # Callers must grant the element's own alignment, or the alignment that the program requires.
+        # Profiles assume the alignment of device allocators.
         align = max(program.align, x.dtype.itemsize, 256 if kernel.profile else 1)
         if align & (align - 1):
             raise UsageError(f"the alignment {align} is not a power of two")
@@ -143,9 +143,9 @@ def run_job(
     timeout: float,
     who: str = "the emulator",
 ) -> Report:
-    """Run a program on a job's text and its inputs, in a folder of its own, and fill ``outputs``.
+    """Run a program on a job's text and its inputs, in a temporary folder, and fill ``outputs``.
 
-    ``who`` ran, in messages. Raises ``TilewrightError`` where the folder cannot be written.
+    ``who``: the program's name in messages. Raises ``TilewrightError`` if the folder cannot be written.
     """
     with scratch("the job") as name:
         folder = Path(name)
@@ -173,7 +173,7 @@ def run_job(
 
 
 def _execute(kernel: EmulatedKernel, folder: Path, timeout: float) -> tuple[int | None, str]:
-    """Run a program in a folder: its exit code, ``None`` where it took too long, and what it said on stderr."""
+    """Run a program in a folder. Returns its exit code (``None`` after a timeout) and its standard error."""
     code, said = None, ""
     for prefix in _prefixes() if "thread" in kernel.sanitize else ((),):
         code, said = _process([*prefix, kernel.path], folder, timeout + GRACE)
@@ -184,7 +184,7 @@ def _execute(kernel: EmulatedKernel, folder: Path, timeout: float) -> tuple[int 
 
 @lru_cache(maxsize=1)
 def _prefixes() -> tuple[tuple[str, ...], ...]:
-    # The thread sanitizer's fixed address ranges do not survive strong address randomisation.
+    # The thread sanitizer's fixed address ranges conflict with strong address randomisation.
     tool = shutil.which("setarch")
     return ((tool, "-R"), ()) if tool else ((),)
 
@@ -209,7 +209,7 @@ def _start(command: Sequence[str], folder: Path) -> subprocess.Popen[bytes]:
                 start_new_session=True, env={**os.environ, **_ENVIRONMENT},
             )  # fmt: skip
         except OSError as e:
-            # A process that another thread is just starting still holds the file that was written.
+            # A process that another thread is starting still holds the written file open.
             if e.errno != errno.ETXTBSY or attempt == 19:
                 raise TilewrightError(f"the emulator does not start: {e}", "Build the kernel again") from e
             time.sleep(0.01)
@@ -226,7 +226,7 @@ _ENVIRONMENT = {
 
 
 def _sanitizer_failed(said: str) -> str:
-    """Why a sanitizer could not run; empty where it ran."""
+    """Why a sanitizer could not run; empty if it ran."""
     found = re.search(r"FATAL: (\w+Sanitizer): (.*)", said) or re.search(
         r"==\d+==(?:ERROR: )?(\w+Sanitizer):? ((?:failed to|CHECK failed).*)", said
     )
@@ -247,21 +247,21 @@ def _bytes_of(path: Path) -> bytes | None:
 def _line(kernel: EmulatedKernel, code: Sequence[str]) -> int | None:
     try:
         return line_of_code(with_lines(kernel), code)
-    except TilewrightError:  # the compiler is gone: the bug is told without
+    except TilewrightError:  # without a compiler, report the bug without its line
         return None
 
 
 def _last_words(code: int, said: str, who: str) -> str:
-    """How a program ended, and the last line that it said."""
+    """How a program ended, and the last line of its output."""
     lines = [x for x in said.splitlines() if x.strip()]
     how = f"was killed by signal {-code}" if code < 0 else f"ended with status {code}"
     return f"{who} {how}" + (f": {lines[-1].strip()}" if lines else "")
 
 
 def _unwritten(output: Array) -> list[Bug]:
-    """Elements that still hold the poison, or what filled memory that nothing was written to.
+    """Bugs for elements that still hold the poison, or the fill pattern of other unwritten memory.
 
-    Best effort: elements of one byte cannot be told from results, and arithmetic may change a NaN.
+    Best effort: elements of one byte are indistinguishable from results, and arithmetic may change a NaN.
     """
     size = output.dtype.itemsize
     if size == 1 or not output.size:

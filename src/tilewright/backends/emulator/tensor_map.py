@@ -15,7 +15,7 @@ _COLUMN = (256, 1024)  # channels, pixels
 
 
 def tensor_map_bytes(shape: BoxShape, address: int) -> bytes:
-    """The bytes for a tensor at an address. Raises ``LaunchError`` for what the driver's functions refuse."""
+    """The bytes for a tensor at an address. Raises ``LaunchError`` for shapes that the real driver refuses."""
     rank, row, walk = len(shape.sizes), shape.box[0] * shape.item, shape.walk
     refused = (
         not 1 <= rank <= _MOST

@@ -1,4 +1,4 @@
-"""The emulator as a compiler of the builder: translation units into shared libraries for its driver."""
+"""The emulator's toolchain for the builder: it compiles translation units into shared libraries for its driver."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tilewright.core import Target, UsageError, digest
 class EmulatorToolchain:
     """Compiles CUDA kernels for the emulator. Safe to call from several threads.
 
-    Raises ``TilewrightError`` where there is no C++ compiler.
+    Raises ``TilewrightError`` without a C++ compiler.
     """
 
     emulated = True
-    batch = 4  # kernels a unit: linking costs as much as compiling one
+    batch = 4  # kernels per unit: linking costs as much as compiling a kernel
 
     def __init__(self, target: Target, cache: ArtifactCache | None = None, compiler: Compiler | None = None) -> None:
         if target.kind != "cuda":
@@ -31,7 +31,7 @@ class EmulatorToolchain:
         self.flags = kernel_flags(())
 
     def key(self, unit: str) -> str:
-        """What a library is cached under, but for the names of its kernels."""
+        """Cache key of a library, without the names of its kernels."""
         return kernel_key(unit, self.compiler, (), True)
 
     def compile(self, unit: str, symbols: Sequence[str], deadline: float = DEADLINE) -> Compiled:

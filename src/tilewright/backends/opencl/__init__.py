@@ -1,1 +1,1 @@
-"""OpenCL devices: GPUs of any maker, and processors through PoCL."""
+"""OpenCL devices: GPUs of any vendor, and processors through PoCL."""

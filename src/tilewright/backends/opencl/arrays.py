@@ -1,4 +1,4 @@
-"""Arrays of pyopencl: in a buffer or in shared virtual memory, on their own queue."""
+"""Arrays of pyopencl: in a buffer or in shared virtual memory, each with its own queue."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tilewright.dtypes import numpy_dtype
 
 
 def backend_of(a: object) -> str | None:
-    """The backend of such an array; ``None`` for any other argument."""
+    """``opencl`` for an array of pyopencl, ``None`` for any other argument."""
     module = sys.modules.get("pyopencl.array")
     return "opencl" if module is not None and isinstance(a, module.Array) else None
 
 
 def view(a: Any) -> GpuArray:
-    """Its description. A part of a buffer is given as a buffer of its own, which takes the device's alignment."""
+    """The array's description. A slice of a buffer becomes a sub-buffer, which must be aligned."""
     if a.queue is None:
         raise TypeError("the array has no queue. Give it one: with_queue(queue)")
     offset, handle = int(a.offset), a.base_data
@@ -36,15 +36,15 @@ def view(a: Any) -> GpuArray:
 
 
 def make_output(like: Any, spec: TensorSpec) -> Any:
-    """A new array beside ``like``."""
+    """A new array in the context of ``like``."""
     return sys.modules["pyopencl.array"].empty(like.queue, spec.shape, numpy_dtype(spec.dtype))
 
 
 def captured(like: Any) -> bool:
-    """OpenCL has no graphs."""
+    """``False``: OpenCL has no graphs."""
     return False
 
 
 def lends_scratch(like: Any) -> bool:
-    """Its memory is not freed in the order of the queue."""
+    """``False``: its memory is not freed in the order of the queue."""
     return False

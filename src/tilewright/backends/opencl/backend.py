@@ -18,7 +18,7 @@ from tilewright.core import Device, Target, Task, TilewrightError, UsageError
 
 
 class OpenClBackend(DeviceBackend):
-    """Translates what GPU templates print to OpenCL C; the device's own driver compiles and runs it."""
+    """Translates the code of GPU templates to OpenCL C; the device's own driver compiles and runs it."""
 
     name = "opencl"
     kinds: tuple[str, ...] = ("opencl",)
@@ -66,7 +66,7 @@ class OpenClBackend(DeviceBackend):
         return [f"{device.name} is this machine's processor, which does other work too"] if host else []
 
     def ceilings(self, task: Task) -> Peaks:
-        """OpenCL states none; the rates among the limits are guesses for the default schedule."""
+        """Unknown: OpenCL reports no peaks, and the rates among the limits are guesses for the default schedule."""
         return NO_PEAKS
 
     def settings(self, device: Device, memory: int) -> dict[str, Any]:
@@ -74,7 +74,7 @@ class OpenClBackend(DeviceBackend):
         return {**given, "confinable": any(d.index == given["device"] and d.is_host for d in devices.usable())}
 
     def report(self, load: bool) -> Report:
-        """An installed driver that does not work is told; without one nothing is missing."""
+        """Report devices, and an installed driver that fails; a missing driver is no problem."""
         facts: dict[str, Any] = {"devices": [], "problem": None}
         if not load:
             return Report(facts, [("opencl", "not tried")])
@@ -90,7 +90,7 @@ class OpenClBackend(DeviceBackend):
         return Report(facts, rows or [("opencl", f"none: {facts['problem']}")])
 
     def open(self, index: Any, driver: str | None = None) -> Context:
-        """A device by its number, or that of a context of pyopencl's in which arrays live already."""
+        """Open a device by its number, or the device of a pyopencl context that holds arrays."""
         if isinstance(index, int):
             return OpenClContext(devices.find(str(index)))
         handle = index.devices[0]

@@ -1,4 +1,4 @@
-"""OpenCL C into the driver's binaries, through the cache: what templates print, translated, compiled by a worker."""
+"""Builds the driver's binaries, through the cache: a worker compiles the templates' code, translated to OpenCL C."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from tilewright.backends.toolchain import DEADLINE, Compiled, CompileError
 from tilewright.core import Target, digest
 
 FLAGS: tuple[str, ...] = ("-cl-std=CL1.2",)
-"""None relaxes floating point. 1.2 suffices, and every driver knows it."""
-# Loaders find drivers, and drivers their caches, by variables that begin so.
+"""No flag relaxes floating point. Version 1.2 suffices, and every driver supports it."""
+# Prefixes of variables by which loaders find drivers, and drivers find their caches.
 _VARIABLES = ("OCL_", "OPENCL_", "POCL_", "HOME=", "XDG_CACHE_HOME=")
 _COMPILER = LibraryCompiler("the OpenCL compiler", "tilewright.backends.opencl.compile", _VARIABLES)
 
 
 @cache
 def prelude() -> str:
-    """The text in front of every unit."""
+    """The text before every unit."""
     lines = (files(__package__) / "prelude.cl").read_text(encoding="utf-8").splitlines(keepends=True)
     return "".join(line for line in lines if not line.lstrip().startswith("//"))
 
@@ -32,11 +32,11 @@ def prelude() -> str:
 class OpenClToolchain:
     """Compiles for one device's driver. Safe to call from several threads.
 
-    Raises ``TargetUnavailable`` where the device is not there: only its own driver can compile for it.
+    Raises ``TargetUnavailable`` if the device is missing: only its own driver can compile for it.
     """
 
     emulated = False
-    batch = 4  # kernels a unit: with PoCL a fifth less processor time than one by one
+    batch = 4  # kernels per unit: with PoCL this takes a fifth less processor time than one by one
 
     def __init__(self, target: Target, cache: ArtifactCache | None = None) -> None:
         self.target = target
@@ -46,15 +46,15 @@ class OpenClToolchain:
         self.flags = FLAGS
 
     def key(self, unit: str) -> str:
-        """What an artifact's bytes depend on: the translated text, options, device and driver."""
+        """Cache key of an artifact: translated text, options, device and driver determine its bytes."""
         return digest(["opencl", self.version, self.device.variant, list(self.flags), self.text(unit)])
 
     def text(self, unit: str) -> str:
-        """The OpenCL C of a unit that templates printed; what is OpenCL C already stays."""
+        """The OpenCL C of a template's unit; a unit that is OpenCL C already is returned unchanged."""
         return unit if "__kernel" in unit else translate(unit, prelude())
 
     def compile(self, unit: str, symbols: Sequence[str] = (), deadline: float = DEADLINE) -> Compiled:
-        """Compile a unit within ``deadline`` seconds. Raises ``CompileError``, also where the driver dies of it."""
+        """Compile a unit within ``deadline`` seconds. Raises ``CompileError``, also if the driver crashes."""
         text = self.text(unit)
         path, cached = self.cache.made(
             self.key(unit), lambda: _COMPILER.compile(text, (self.device.variant, *self.flags), deadline)[0]

@@ -1,4 +1,4 @@
-"""A kernel's code on disk: the driver's binary, and for which device and driver it was made."""
+"""File format of a kernel's code: the driver's binary, with the device and driver that it was made for."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _MAGIC = b"tilewright opencl 1\n"
 
 
 def packed(binary: bytes, version: str, kernels: Mapping[str, Mapping[str, int]]) -> bytes:
-    """An artifact's bytes. ``kernels``: what each takes, by name."""
+    """An artifact's bytes. ``kernels``: resources of each kernel, by name."""
     head = json.dumps({"for": version, "kernels": kernels}, sort_keys=True).encode()
     return _MAGIC + head + b"\n" + binary
 
 
 def header(code: bytes) -> dict[str, Any]:
-    """What stands before the binary: ``for`` and ``kernels``. Raises ``LoadError`` for other bytes."""
+    """The header before the binary: ``for`` and ``kernels``. Raises ``LoadError`` for other bytes."""
     try:
         found: dict[str, Any] = json.loads(code.removeprefix(_MAGIC).partition(b"\n")[0])
         if code.startswith(_MAGIC) and found.keys() == {"for", "kernels"}:

@@ -1,4 +1,4 @@
-"""A driver's compiler in a worker process, which may die of a source."""
+"""Runs a driver's compiler in a worker process, which a source may crash."""
 
 from __future__ import annotations
 

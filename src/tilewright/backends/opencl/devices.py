@@ -1,4 +1,4 @@
-"""OpenCL devices of this machine: numbered over all platforms, named, and what their limits are."""
+"""OpenCL devices of this machine, numbered over all platforms, with their names and limits."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tilewright.core import Pairs, Target, TargetUnavailable, UsageError
 from tilewright.forking import imported
 
 _MEND = "Install an OpenCL driver (PoCL runs on any processor: apt-get install pocl-opencl-icd), or use --target cpu"
-_THREADS = 1024  # a block's, at most: schedule spaces are made for no more
-_SHARED = 96 << 10  # bytes of a block's local memory, at most, for the same reason
+_THREADS = 1024  # largest number of threads per block: search spaces have no more
+_SHARED = 96 << 10  # largest bytes of local memory per block: search spaces have no more
 _OCCUPANCY: Pairs = (
     ("shared_reserved", 1024), ("registers_per_sm", 65536), ("registers_per_thread", 255), ("threads_per_sm", 2048),
     ("blocks_per_sm", 16),
 )  # fmt: skip
-"""What OpenCL does not tell of a device, and schedules ask: as on a common GPU."""
+"""Limits that schedules need but OpenCL does not report: values of a common GPU."""
 
 
 @dataclass(frozen=True)
@@ -34,18 +34,18 @@ class OpenClDevice:
 
     @property
     def version(self) -> str:
-        """Platform and driver: code is made for, and loaded by, no other."""
+        """Platform and driver: code is specific to both."""
         h = self.handle
         return f"{h.platform.name} {h.platform.version}, {h.version}, driver {h.driver_version}"
 
     @property
     def is_host(self) -> bool:
-        """Whether it is this machine's processor."""
+        """Whether the device is this machine's processor."""
         return bool(self.handle.type & pyopencl().device_type.CPU)
 
     @property
     def missing(self) -> str:
-        """Why kernels cannot run there; empty where they can."""
+        """Why kernels cannot run on the device; empty if they can."""
         cl = pyopencl()
         with suppress(cl.Error):
             if self.handle.svm_capabilities & cl.device_svm_capabilities.COARSE_GRAIN_BUFFER:
@@ -54,7 +54,7 @@ class OpenClDevice:
 
 
 def pyopencl() -> Any:
-    """The package. Raises ``NotInstalled``, and ``NoDriver`` where it does not import."""
+    """Import pyopencl. Raises ``NotInstalled``, and ``NoDriver`` if the import fails."""
     try:
         return imported("pyopencl")
     except ModuleNotFoundError:
@@ -65,7 +65,7 @@ def pyopencl() -> Any:
 
 @lru_cache(maxsize=1)
 def every() -> tuple[OpenClDevice, ...]:
-    """Every device of every platform. Raises ``NoDriver`` where there is none."""
+    """Every device of every platform. Raises ``NoDriver`` without a device."""
     cl = pyopencl()
     found: list[OpenClDevice] = []
     try:
@@ -76,7 +76,7 @@ def every() -> tuple[OpenClDevice, ...]:
             for handle in handles:
                 model = " ".join(str(handle.name).split())
                 name = re.sub("[-+]", "_", slug(model, 40))
-                if any(d.variant == name and d.handle.platform != platform for d in found):  # through another driver
+                if any(d.variant == name and d.handle.platform != platform for d in found):  # another driver's
                     name = re.sub("[-+]", "_", slug(f"{platform.name} {model}", 40))
                 found.append(OpenClDevice(len(found), name, model, handle))
     except cl.Error as e:
@@ -87,16 +87,16 @@ def every() -> tuple[OpenClDevice, ...]:
 
 
 def usable() -> tuple[OpenClDevice, ...]:
-    """Those that kernels run on; none without a driver."""
+    """The devices that can run kernels; empty without a driver."""
     with suppress(NoDriver):
         return tuple(d for d in every() if not d.missing)
     return ()
 
 
 def find(name: str = "") -> OpenClDevice:
-    """A device by its number or its target's variant; the first by default.
+    """A device by its number or its target's variant; by default the first.
 
-    Raises ``UsageError`` for an unknown one, ``TargetUnavailable`` where kernels cannot run on it.
+    Raises ``UsageError`` for an unknown name, ``TargetUnavailable`` if kernels cannot run on the device.
     """
     devices = every()
     if not name:
@@ -112,7 +112,7 @@ def find(name: str = "") -> OpenClDevice:
 
 
 def limits(d: OpenClDevice) -> Pairs:
-    """What a device reports, under the names of ``cuda/archs.py``; rates are rough, for the default schedule."""
+    """A device's limits, under the names of ``cuda/archs.py``; rates are rough estimates for the default schedule."""
     h = d.handle
     clock, shared = max(1, int(h.max_clock_frequency)) * 1e6, min(_SHARED, int(h.local_mem_size))
     rate = 2.0 * int(h.max_compute_units) * clock
@@ -127,7 +127,7 @@ def limits(d: OpenClDevice) -> Pairs:
 
 
 def target(d: OpenClDevice) -> Target:
-    """What code is generated for on a device: its own variant, since its driver's compiler makes the code."""
+    """The target of a device: a variant of its own, as its driver's compiler makes the code."""
     found = limits(d)
     cache = int(dict(found)["l2_bytes"])
     return Target(
@@ -139,7 +139,7 @@ def target(d: OpenClDevice) -> Target:
 def parse_target(text: str, threads: int = 1) -> Target:
     """The target of ``opencl`` (the first device), ``opencl:0`` or ``opencl:VARIANT``.
 
-    Raises ``UsageError``, and ``TargetUnavailable`` where there is no such device here.
+    Raises ``UsageError``, and ``TargetUnavailable`` if this machine lacks the device.
     """
     if isinstance(threads, bool) or threads != 1:
         raise UsageError(f"an OpenCL target takes no number of threads, and {threads} is given", "Remove them")

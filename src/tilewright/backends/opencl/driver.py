@@ -1,4 +1,4 @@
-"""OpenCL behind the driver protocol. Memory is shared virtual memory, so that addresses are numbers here too."""
+"""OpenCL behind the driver protocol. It allocates shared virtual memory, so that addresses are integers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LOST = (-2, -14)  # CL_DEVICE_NOT_AVAILABLE, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN
 
 
 class OpenClContext(Context):
-    """One device; or, with a ``context`` of pyopencl's, one on which another library works already."""
+    """One device. ``context``: a pyopencl context in which another library already works (default: a new one)."""
 
     def __init__(self, device: devices.OpenClDevice, context: Any = None) -> None:
         self._cl = cl = devices.pyopencl()
@@ -48,13 +48,13 @@ class OpenClContext(Context):
             ("driver", "opencl"), ("pyopencl", str(cl.VERSION_TEXT)),
             ("opencl_driver", device.version),
         )  # fmt: skip
-        self._queues = [self._queue]  # and others' that are used until somebody waits
+        self._queues = [self._queue]  # and callers' queues in use until the next synchronisation
         self._memory: dict[int, Any] = {}
         self._gate: Any = None
 
     @contextmanager
     def guarded(self, doing: str) -> Iterator[None]:
-        """pyopencl's exceptions as ours."""
+        """Convert pyopencl's exceptions into tilewright's."""
         cl = self._cl
         try:
             yield
@@ -86,7 +86,7 @@ class OpenClContext(Context):
         made.release()
 
     def at(self, address: int, size: int = 1) -> Any:
-        """Memory of the device from an address on, as pyopencl takes it."""
+        """Device memory from an address on, as a pyopencl object."""
         return self._cl.SVM((ctypes.c_uint8 * size).from_address(address))
 
     def upload(self, address: int, data: npt.NDArray[Any]) -> None:
@@ -110,7 +110,7 @@ class OpenClContext(Context):
                 self._cl.enqueue_svm_memfill(self.queue(stream), self.at(address, size), np.uint8(byte), size)
 
     def copy(self, to: int, source: Any, size: int, stream: Any = None) -> None:
-        """Queue a copy; what is in a buffer, which has no address, comes over the host, and is waited for."""
+        """Queue a copy. A source in a buffer, which has no address, is copied through the host synchronously."""
         if not isinstance(source, int):
             held = np.empty(size, np.uint8)
             self._move(held, source)
@@ -144,7 +144,7 @@ class OpenClContext(Context):
             del self._queues[1:]
 
     def busy(self, seconds: float) -> None:
-        """Hold back what follows until somebody waits for it: no kernel needs to keep the device busy."""
+        """Delay further work until the next synchronisation, by a gate instead of a kernel."""
         with self.guarded("holding the queue"):
             self._release()
             gate = self._cl.UserEvent(self.context)
@@ -171,7 +171,7 @@ class OpenClEvent:
 
 
 class OpenClModule:
-    """A program on the device; the driver frees it once nothing refers to it."""
+    """A program on the device; the driver frees it with the last reference."""
 
     def __init__(self, context: OpenClContext, program: Any) -> None:
         self._context = context
@@ -191,7 +191,7 @@ class OpenClModule:
 
 
 class OpenClFunction(Function):
-    """A kernel. Its arguments are its state: one launch at a time sets them."""
+    """A kernel. Its arguments are its state, so launches set them one at a time."""
 
     def __init__(self, context: OpenClContext, kernel: Any, symbol: str) -> None:
         self._context = context
@@ -216,7 +216,7 @@ class OpenClFunction(Function):
             raise LaunchError(f"launching {self._symbol}: {' '.join(str(e).split())[:200]}") from None
 
     def _arguments(self, shared: int, parameters: Parameters) -> None:
-        """Set them all; a kernel with one parameter more than it is given takes local memory there."""
+        """Set all arguments. A kernel with one parameter more than given takes local memory as its last one."""
         if self._count not in (len(parameters), len(parameters) + 1):
             raise LaunchError(f"{self._symbol} takes {self._count} parameters, not {len(parameters)}")
         for n, (kind, value) in enumerate(parameters):

@@ -1,10 +1,10 @@
-"""Kernels in OpenCL C: the C++ that GPU templates print, in the words of another language.
+"""Translates kernels of GPU templates from C++ to OpenCL C.
 
-Templates print few forms (``kernels/codegen/sources.py`` says which), so that no parser is needed: functions of the
-prelude with their types in angle brackets, packs, references to arrays, casts like calls, one namespace a kernel.
-Pointers get address spaces: what stands on shared memory is ``__local``, everything else ``__global``.
+Templates print few syntactic forms (listed in ``kernels/codegen/sources.py``), so no parser is needed: functions of the
+prelude with types in angle brackets, packs, references to arrays, function-style casts, one namespace per kernel.
+Pointers get address spaces: those into shared memory are ``__local``, all others ``__global``.
 
-Templates print one wording for all GPUs, so that a farm's builders check one language and translate what they checked.
+Templates print one language for all GPUs, so that a farm's builders check it and translate the checked code.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _NAME = rf"(?:float|double|short|char|uchar|int|uint|long|ulong|bool|{'|'.join(_
 _KERNEL = re.compile(r"TW_KERNEL\((\d+), \d+\) void (\w+)\(")
 _DEVICE = re.compile(r"TW_DEVICE [\w ]+?(\w+)\(")
 _FUNCTION = re.compile(r"^TW_(?:KERNEL|DEVICE)\b.*(?:\}|\n(?:.*\n)*?\})$", re.MULTILINE)
-"""A function, on one line or up to the bracket at the beginning of a line that closes it."""
+"""A function: on one line, or up to its closing bracket at the beginning of a line."""
 _SIZES = {**_OWN, "short": 2, "char": 1, "uchar": 1, "float": 4, "int": 4, "uint": 4, "tw_u32": 4}
 
 
 def translate(source: str, prelude: str) -> str:
-    """OpenCL C of a translation unit (``source``: what templates print), with its prelude in front."""
+    """OpenCL C of a translation unit (``source``: a template's output), with its prelude in front."""
     text = re.sub(r"\btw::", "tw_", source)
     for form, name in _TYPES:
         text = re.sub(rf"\b{form}\b", name, text)
@@ -40,7 +40,7 @@ def translate(source: str, prelude: str) -> str:
 
     text = re.sub(r"\btw_pack<(\w+), (\d+)>", pack, text)
     text = re.sub(r"\b(tw_\w+)<(\w+)>\(", lambda m: f"{m[1]}_{m[2].removeprefix('tw_')}(", text)
-    text = re.sub(rf"\b(?:const )?({_NAME}) \(&(\w+)\)\[", r"\1 \2[", text)  # arrays are passed as in C
+    text = re.sub(rf"\b(?:const )?({_NAME}) \(&(\w+)\)\[", r"\1 \2[", text)  # arrays become C array parameters
     text = re.sub(rf"\b({_NAME})\(", r"(\1)(", text)
     text = re.sub(rf"\b({_NAME})\{{\}}", r"(\1){0}", text)
     text = text.replace("threadIdx.x", "((uint)get_local_id(0))").replace("blockIdx.x", "((uint)get_group_id(0))")
@@ -49,7 +49,7 @@ def translate(source: str, prelude: str) -> str:
 
 
 def _pack_functions(packs: dict[str, tuple[str, str]]) -> str:
-    """Types and accesses of the packs that a unit uses."""
+    """Type definitions and accessors of the packs that a unit uses."""
     return "".join(
         f"typedef struct {{ {element} v[{count}]; }} __attribute__((aligned({_SIZES.get(element, 8) * int(count)}))) "
         f"{name};\nTW_ACCESS({name}, {name.removeprefix('tw_')})\n"
@@ -58,7 +58,7 @@ def _pack_functions(packs: dict[str, tuple[str, str]]) -> str:
 
 
 def _flat(text: str) -> str:
-    """Without namespaces: their functions bear the namespace's name, there and in the kernels behind them."""
+    """Remove namespaces: their functions get the namespace's name as a prefix, also in the kernels after them."""
     head, *spaces = re.split(r"^namespace (\w+) \{\n", text, flags=re.MULTILINE)
     for space, source in zip(spaces[::2], spaces[1::2], strict=True):
         functions, closing, kernels = source.partition("\n}\nTW_KERNEL")
@@ -75,7 +75,7 @@ def _function(text: str) -> str:
     local = {m[1] for m in re.finditer(r"TW_SHARED\((\w+)\)", body)}
     name_at = head.index("(", head.index(")") if kernel else 0)
     taken = [x.strip() for x in head[name_at + 1 : head.rindex(")")].split(",") if x.strip()]
-    if kernel is None:  # inputs, out and ws come from the kernel; other pointers are its shared memory
+    if kernel is None:  # inputs, out and ws come from the kernel; all other pointers are its shared memory
         pointers = {m[1] for x in taken if (m := re.search(r"\*\s*(?:__restrict__ )?(\w+)$", x))}
         local |= {x for x in pointers if not re.fullmatch(r"x\d+|out|ws", x)}
     parameters = [_pointer(x, local) for x in taken]
@@ -99,7 +99,7 @@ def _pointer(parameter: str, local: set[str]) -> str:
 
 
 def _spaces(body: str, local: set[str]) -> str:
-    """Address spaces of the pointers that a function declares and casts to, in the order of their declaration."""
+    """Add address spaces to the pointers that a function declares and casts to, in the order of declaration."""
     out = []
     for line in body.splitlines(keepends=True):
         declared = re.match(rf"\s*(?:const )?{_NAME} \*(?:const )?(\w+) = (.*)", line)
@@ -117,7 +117,7 @@ def _cast(found: re.Match[str], local: set[str]) -> str:
 
 
 def _base(text: str) -> str:
-    """The variable on which a pointer stands: the first name that is no type of a cast."""
+    """The variable of a pointer expression: the first name that is not a type in a cast."""
     plain = re.sub(rf"\((?:__local |__global )?(?:const )?{_NAME} \*\)", "", text)
     found = re.search(r"[A-Za-z_]\w*", plain)
     return found[0] if found else ""
