@@ -103,7 +103,7 @@ class ArtifactCache:
         return (self.put(key, make()), False) if path is None else (path, True)
 
     def made_once(self, key: str, make: Callable[[], bytes]) -> str:
-        """Path of data that every kernel needs: other threads and processes wait while one of them makes it."""
+        """Path of data that every kernel needs: one thread makes it, and all other threads and processes wait."""
         path = self.get(key)
         if path is None:
             with self._alone("keys", _MAKING):

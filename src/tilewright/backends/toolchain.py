@@ -30,7 +30,7 @@ class CompileTimeout(CompileError):
 
 
 class Rejected(TilewrightError):
-    """A compiled kernel is refused: it exceeds the device, or would be too slow. ``reason``: a category for counting."""
+    """A compiled kernel is refused: it exceeds the device or would be too slow. ``reason``: a category for counting."""
 
     kind = "resources"
 
@@ -72,8 +72,8 @@ class Toolchain(Protocol):
     def compile(self, unit: str, symbols: Sequence[str], deadline: float) -> Compiled:
         """Compile a unit within ``deadline`` seconds.
 
-        Raises an error of kind ``compile`` for an error in the text, and one with a ``reason`` (a short
-        category) for correct code that needs more than the device has.
+        Raises an error of kind ``compile`` for an error in the text. For correct code that needs more than the device
+        has, the error has a ``reason`` (a short category).
         """
 
 

@@ -110,7 +110,7 @@ def _artifact(k: dict[str, Any], file: Path, data: dict[str, Any], target: Targe
 
 
 def adopt(root: Path, cache: ArtifactCache | None = None) -> int:
-    """Import the compiler's results of a prepared folder (or of all those in ``root``) into the artifact cache.
+    """Import the compiler's results of a prepared folder (or of all subfolders of ``root``) into the artifact cache.
 
     A later build of these kernels with this compiler then finds them; another compiler has other keys and compiles
     again. Returns the number of entries. Files that do not match their hash are skipped. Raises ``UsageError`` if

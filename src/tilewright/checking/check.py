@@ -1,7 +1,7 @@
 """Checks GPU kernels on the emulator: their source is compiled for the CPU, and their threads are interleaved.
 
-Every kernel runs in several orders of its threads and blocks, with asynchronous copies performed as late and
-as early as allowed, on random and on exact inputs. Its output is compared with the float64 reference
+Every kernel runs in several orders of its threads and blocks, on random and on exact inputs. Asynchronous copies
+are performed as late, or as early, as allowed. Its output is compared with the float64 reference
 as in measurement (:class:`~tilewright.verifying.verify.Verifier`). Uninitialised local variables start with
 garbage (:mod:`~tilewright.checking.poison`). Sanitizers are builds of their own. Checks that could not run
 are listed in ``unchecked``.
@@ -204,7 +204,7 @@ class Checker:
     """Checks kernels of one workload; safe to use from several threads.
 
     ``sanitize`` names builds besides the plain one: address and undefined share one. ``first`` stops at the
-    first bug; without it, sanitizers search for the line of a bug that has none. ``profile`` counts memory
+    first bug; without it, sanitizers search for a missing line of a bug. ``profile`` counts memory
     traffic in one extra run. ``cache`` is the folder of compiled emulations. The constructor makes inputs and
     reference once (it may take seconds).
     """

@@ -19,7 +19,7 @@ CONSIDERED = 64
 
 
 def choice(model: CostModel, space: Space, initial: Sequence[Schedule], seed: int) -> Schedule:
-    """The schedule of ``initial`` and some random ones that ``model`` predicts to be fastest."""
+    """The schedule that ``model`` predicts to be fastest, among ``initial`` and some random schedules."""
     rng = random.Random(seed)
     candidates = list(dict.fromkeys([*initial, *(space.sample(rng) for _ in range(CONSIDERED))]))
     return candidates[int(np.argmax(model.predict(candidates)))]

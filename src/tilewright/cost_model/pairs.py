@@ -1,7 +1,7 @@
 """Boosted trees that learn from pairs of trials of one run (XGBoost).
 
 With scores ``s`` and log-speeds ``y``, the objective pulls ``sigmoid(s_i - s_j)`` towards
-``sigmoid((y_i - y_j) / temperature)``, so only differences within a run matter and tasks of very different size train
+``sigmoid((y_i - y_j) / temperature)``. So only differences within a run matter, and tasks of very different size train
 one model. Pairs with a fast member weigh more, a failure loses against every success, and two failures are not
 compared.
 """

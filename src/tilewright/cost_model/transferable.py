@@ -30,7 +30,7 @@ TRIP = 3.0
 GATHER = 4.0
 """Slowdown of a vector access with scattered elements."""
 FIRST, SECOND = 3.0, 15.0
-"""Cycles to translate an address that misses the first-level TLB, and one that also misses the second."""
+"""Cycles to translate an address after a miss of the first-level TLB, and after a miss of both TLBs."""
 LINE = 64.0
 """Bytes that a core reads from its L1 cache per cycle."""
 STREAM = 6.0

@@ -21,7 +21,7 @@ from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.numerics import decode
 
 THREADS = 128
-EACH = 32  # elements per thread, if the result has enough of them
+EACH = 32  # elements per thread, if the result is large enough
 MOST_BLOCKS = 2048
 PARTS = 256  # largest number of partial sums of a checksum: one per block
 SHARED = 3 * 8 * THREADS  # bytes of shared memory per block of a projection

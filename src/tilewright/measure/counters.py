@@ -50,7 +50,7 @@ class Compiled:
 def read_counters(
     kernels: Sequence[Compiled], place: Place, profiler: Profiler, deadline: float
 ) -> list[dict[str, Counters] | TilewrightError]:
-    """Return for each kernel its counters by symbol, or the error (which may be the same for all kernels).
+    """Return for each kernel its counters by symbol, or its error; one error may hold for all kernels.
 
     ``deadline``: seconds for each run of ``ncu``. The caller holds the device's lock. Raises ``NoCounters`` if this
     machine cannot read counters, and ``TilewrightError`` if ``ncu`` fails.

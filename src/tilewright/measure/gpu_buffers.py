@@ -53,7 +53,7 @@ class CheckArena:
     def place(self, sizes: Sequence[int], leads: Sequence[int], inputs: int) -> list[Region]:
         """Place buffers of ``sizes`` bytes, each at an address ``lead`` bytes past a multiple of 256.
 
-        The first ``inputs`` of them are inputs. The guard zones' writes are queued. Addresses differ from call to
+        The first ``inputs`` buffers are inputs. The guard zones' writes are queued. Addresses differ from call to
         call. Raises ``OutOfMemory``.
         """
         self._serial += 1

@@ -64,7 +64,7 @@ def plan(seconds: float, samples: int = SAMPLES, launches: int = 1, budget: floa
 
 def captured(seconds: float, sets: int, launches: int = 1) -> int:
     """Number of calls in a graph for a kernel with about ``seconds`` per call. The calls go through all operand sets a
-    whole number of times, so that successive graphs find no operand in the cache, and last at least one sample. 0 if
+    whole number of times, so that successive graphs find no operand in the cache. They last at least one sample. 0 if
     single launches are as good."""
     alone = plan(seconds, launches=launches)
     calls = sets * math.ceil(SAMPLE / max(seconds, 1e-7) / sets)

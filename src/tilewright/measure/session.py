@@ -200,7 +200,7 @@ class Session(TaskSession[Kernel]):
         self, kernel: LoadedKernel, buffers: Sequence[GuardedArray], before: PreparedCall | None = None
     ) -> PreparedCall:
         """A call on these operands. If the program's other constants pass through the caches between two calls, calls
-        rotate through copies of the kernel's constants (the copies of a call ``before``, if it had any)."""
+        rotate through copies of the kernel's constants. A call ``before`` may lend its copies."""
         pointers = tuple(g.address for g in buffers)
         constants = {n: buffers[n].data.nbytes for n, t in enumerate(self.program.inputs) if t.constant}
         own = sum(constants.values())

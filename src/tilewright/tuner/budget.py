@@ -115,7 +115,7 @@ class Budget:
         return self.left >= self._switch(run) + self.short(run, more=True) - self.short(run)
 
     def room(self, run: str) -> bool:
-        """Whether one more run can begin and still leave time for its shortest final and those of the other runs."""
+        """Whether one more run can begin and still leave time for its own and all other shortest finals."""
         first = self._mean * self.first
         return not first or self._end - self.now() >= self._shorts + self._switch(run) + first + self.short(run)
 

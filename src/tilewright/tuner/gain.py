@@ -1,8 +1,8 @@
 """Expected improvement of the best time by further trials, from the fastest trials so far.
 
 Above a high threshold, excesses of independent draws follow an exponential law or fall off faster. So the spacings of
-the fastest few tell how much the record is likely to move (Weissman, "Estimation of Parameters and Large Quantiles
-Based on the k Largest Observations", JASA 1978). A search's trials are not independent, and the device bounds the best
+the fastest few tell how much the record is likely to move. Weissman, "Estimation of Parameters and Large Quantiles
+Based on the k Largest Observations", JASA 1978. A search's trials are not independent, and the device bounds the best
 time. The estimate errs towards continuing.
 """
 
@@ -30,7 +30,7 @@ def expected_gain(history: Sequence[TrialRecord], more: int) -> float | None:
     if len(times) < TOP + 1:
         return None
     logs = [math.log(t) for t in times]
-        # Under the exponential law, the spacing beside rank i times i is an estimate of the scale.
+    # Under the exponential law, the spacing beside rank i times i is an estimate of the scale.
     scale = sum(i * (logs[i] - logs[i - 1]) for i in range(1, TOP + 1)) / TOP
     return 1 - math.exp(-scale * math.log1p(more / len(history)))
 

@@ -55,8 +55,8 @@ UNTRIED = 0.3
 class TuneTask:
     """One of several tasks. ``weight``: how often the program calls it, relative to the other tasks.
 
-    Tasks of one ``choice`` are alternatives: only the fastest of them is called. ``operator`` and ``params`` are
-    those of :func:`tilewright.tune`. ``portfolio``: largest number of kernels for a task with a range of sizes
+    Tasks of one ``choice`` are alternatives: only the fastest is called. ``operator`` and ``params`` as for
+    :func:`tilewright.tune`. ``portfolio``: largest number of kernels for a task with a range of sizes
     (:func:`tilewright.tuner.ranges.tune_tasks`).
     """
 

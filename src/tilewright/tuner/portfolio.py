@@ -34,7 +34,7 @@ class Places:
     """Sample sizes of one or several ranges, each with a number that identifies it.
 
     For a single range, the number is the size. For several ranges the numbers count samples: first the samples in which
-    all sizes grow together from the least to the greatest, then those with one greatest size and the rest least.
+    all sizes grow together from the least to the greatest, then samples with one greatest size and the rest least.
     """
 
     extents: Mapping[str, Extent]

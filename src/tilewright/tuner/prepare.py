@@ -143,7 +143,7 @@ def prepare(
     emulated: bool = False,
     say: Say = lambda _stage, _done, _of: None,
 ) -> Prepared:
-    """Sample ``pool`` schedules, rank those that can run, verify ``verify`` of them, compile the best ``keep``.
+    """Sample ``pool`` schedules, rank the runnable ones, verify the first ``verify``, compile the best ``keep``.
 
     A share ``near`` of the pool are neighbours of the default schedule (:func:`neighbours`), the rest is random. At
     most half of the kept schedules share a value that the default lacks. If a disassembler is installed, the bound of

@@ -213,7 +213,7 @@ class Comparing:
         self, cut: Sequence[Interval], found: Sequence[Found], weights: Mapping[int, float] | None
     ) -> list[Interval]:
         """Return each interval with the kernel to store. The interval's own choice must beat the default schedule and
-        the kernel that serves the whole interval so far; otherwise one of those incumbents serves it."""
+        the kernel that serves the whole interval so far; otherwise an incumbent serves it."""
         places = {f.schedule.key: n for n, f in enumerate(found)}
         out = []
         for i in cut:

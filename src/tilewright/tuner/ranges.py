@@ -245,7 +245,7 @@ def _compared(
     x: _Listed, searched: Sequence[TunedTask], tools: Tools, database: Database, watcher: Observer,
     weights: Mapping[int, float] | None, until: float, most: int | None,
 ) -> RangeResult:  # fmt: skip
-    """Compare at most ``most`` kernels of a range, store those that serve it, and return the result.
+    """Compare at most ``most`` kernels of a range, store the kernels that serve it, and return the result.
 
     ``until``: end of the range's share of a time budget, by ``time.monotonic``.
     """

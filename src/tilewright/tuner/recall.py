@@ -36,7 +36,7 @@ def recall(
 
 
 def _suggested(task: Task, space: Space, workload: Workload, best: TrialRecord) -> Schedule | None:
-    """The winner of an earlier run, or for other sizes the legal schedule closest to it; ``None`` if it has none."""
+    """The winner of an earlier run, or for other sizes the closest legal schedule; ``None`` without a legal one."""
     schedule = best.schedule
     if workload.key == task.workload.key:
         try:

@@ -43,11 +43,11 @@ HUGE_FROM = 4 << 20  # array bytes from which NumPy requests huge pages
 class GuardedArray:
     """A dense array of ``shape`` and ``dtype`` between guard zones of ``LENGTHS`` times its length, ``GUARD`` at least.
 
-    ``place``: ``end`` puts its last byte right before the upper guard, ``start`` its first byte
-    right after the lower one, ``odd`` one element past ``start`` (aligned to the element only), ``heap`` where
-    NumPy's allocator usually puts arrays, for timing: 16 bytes past a multiple of 64, in huge pages from
-    4 MiB on, and staggered by ``stagger`` (arrays at equal page offsets would compete for the same cache
-    sets). Every place honours ``align`` (bytes). ``name``: for messages. Raises ``MemoryError``.
+    ``place``: ``end`` puts its last byte right before the upper guard, ``start`` its first byte right after the
+    lower guard. ``odd`` puts it one element past ``start`` (aligned to the element only). ``heap`` puts it where
+    NumPy's allocator usually puts arrays, for timing: 16 bytes past a multiple of 64, and in huge pages from 4 MiB
+    on. ``stagger`` shifts it, as arrays at equal page offsets would compete for cache sets. Every place honours
+    ``align`` (bytes). ``name``: for messages. Raises ``MemoryError``.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ def _guarded(body: int, guard: int) -> ctypes.Array[ctypes.c_char] | None:
 
     ``None`` if the system refuses the mapping.
     """
-    # Inaccessible from the start: such a mapping never counts as memory, under any overcommit policy.
+    # A mapping that is inaccessible from the start never counts as memory, under any overcommit policy.
     base = _LIBC.mmap(None, body + 2 * guard, _PROT_NONE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
     failed = base == ctypes.c_void_p(-1).value
     if failed or _LIBC.mprotect(base + guard, body, mmap.PROT_READ | mmap.PROT_WRITE) != 0:

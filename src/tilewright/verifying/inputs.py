@@ -30,9 +30,9 @@ EVERYTHING = (-(2**63), 2**63 - 1)
 class Recipe:
     """How the values of one input set are generated, and where its buffers lie.
 
-    ``kind``: ``normal``, ``peaked`` (few large values in ``long`` inputs), ``positive`` (uniform in
-    [0.5, 1.5), for programs whose log or root normal values would leave the domain of) or ``whole`` (whole numbers from
-    ``-reach`` to ``reach``). An input with a range of values (``low``, ``high``) takes values from it, for any kind.
+    ``kind``: ``normal``; ``peaked``: few large values in ``long`` inputs; ``positive``: uniform in [0.5, 1.5), for
+    programs with a log or root, whose domain excludes negative values; or ``whole``: whole numbers from ``-reach`` to
+    ``reach``. An input with a range of values (``low``, ``high``) takes values from it, for any kind.
     ``long``: the inputs of long reductions; inputs of long products are near 1, for any kind.
     """
 

@@ -1,7 +1,7 @@
 """Errors through a monoid of several parts, and their effect on a position that the monoid finds.
 
 Each partial result carries an error. ``combine`` propagates the errors of its two operands by the change of its value
-when one operand changes, adds its own roundings, and treats all errors as independent.
+when one operand changes. It adds its own roundings, and treats all errors as independent.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Errors of recurrences: a recurrence of values and errors carries the error of the state from step to step.
 
-A product's own rounding errors are those of a sum. Errors of the state in a product have independent signs, as rounding
-errors of its terms do, so they add up as the root of the sum of their squares.
+A product has the rounding errors of a sum. Errors of the state in a product have independent signs, as rounding errors
+of its terms do. So they add up as the root of the sum of their squares.
 """
 
 from __future__ import annotations

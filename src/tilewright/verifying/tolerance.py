@@ -1,15 +1,15 @@
 """Tolerances: the largest distance from the float64 reference that rounding explains, element by element.
 
 First-order rounding analysis of a program, written as another program in the same language, which the
-interpreter evaluates whole or by blocks. With ``u`` half the spacing of the
-stage's dtype at 1, every operation adds ``u`` times its result to the errors of its operands, which
-propagate through its derivatives. A sum of K terms ``t`` gets
+interpreter evaluates whole or by blocks. Let ``u`` be half the spacing of the stage's dtype at 1. Every
+operation adds ``u`` times its result to the errors of its operands, which propagate through its
+derivatives. A sum of K terms ``t`` gets
 
     2 u sqrt(K) (|sum| + (4 + q) sqrt(sum t^2))
 
 where ``q u`` bounds a term's own relative error. Rounding errors of one sum have independent signs,
-so they grow with sqrt(K) times the size of a typical partial sum, in any order of summation
-(worst-case bounds, with K instead of sqrt(K), would hide real mistakes). Terms that can't be negative
+so they grow with sqrt(K) times the size of a typical partial sum, in any order of summation.
+Worst-case bounds, with K instead of sqrt(K), would hide real mistakes. Terms that can't be negative
 get ``u (2 sqrt(K) + q) sum``. The result is doubled once at the end.
 """
 

@@ -2,8 +2,8 @@
 
 Every input set has guarded buffers with a placement of its own, and the outputs are poisoned before the call.
 Afterwards the inputs must be unchanged, the canaries intact, and every checked element inside its
-interval. If a reference of the whole output would take too long, blocks are checked (corners,
-full lines along every axis, random blocks) and, for contractions, the whole output by projection. If a program has
+interval. If a reference of the whole output would take too long, blocks are checked: corners,
+full lines along every axis, random blocks. For contractions a projection checks the whole output. If a program has
 several outputs, each is checked as the output of a program of its own on the same inputs.
 """
 
@@ -140,8 +140,8 @@ class _Output:
         return self._blocks
 
     def _cost(self, values: tuple[Array, ...]) -> Callable[[Block], float]:
-        """Estimated seconds of the reference of a block, from its number of points and the measured time of a block at
-        the output's end that is large enough to time."""
+        """Estimated seconds of the reference of a block, from its number of points. The time per point is measured on
+        a block at the output's end that is large enough to time."""
         shape, wide = self.program.output.shape, widened(self.program, values)
         parts, seconds, block = 1 << 18, 0.0, list[slice]()
         while seconds < LEAST_TIMED and parts > 1:
@@ -401,8 +401,8 @@ def timing_inputs(program: Program, verifier: Verifier, align: int, shift: int =
     """Buffers for timing: random inputs placed as NumPy places arrays, then outputs placed as the runtime places them.
 
     A kernel timed only on cache-line aligned inputs would look faster than users will see it. ``shift`` moves all
-    buffers. With an odd shift outputs are placed as NumPy's too, as for callers that pass ``out``, and all arrays begin
-    at one offset in their pages, as NumPy's large arrays do: either may change a comparison by 10%.
+    buffers. An odd shift also places outputs as NumPy does, as for callers that pass ``out``. All arrays then begin at
+    one offset in their pages, as NumPy's large arrays do. Either may change a comparison by 10%.
     """
     large = shift % 2 == 1
 

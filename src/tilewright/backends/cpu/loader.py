@@ -382,8 +382,8 @@ def run_calls(calls: ctypes.Array[ctypes.Structure]) -> None:
 
 
 def watch(zones: Sequence[ctypes.Structure]) -> None:
-    """Report a fatal access to a zone in one line on standard error, with the zone's name and the distance, if the host
-    library supports it. The zones replace those of the last call.
+    """Report a fatal access to a zone in one line on standard error, with the zone's name and the distance. Older host
+    libraries do not support it. The zones replace those of the last call.
     """
     global _watched  # noqa: PLW0603 - a process has one handler
     host = process_host().handle

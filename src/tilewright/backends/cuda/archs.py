@@ -28,7 +28,7 @@ MIB = 1 << 20
 class Architecture:
     """One compute capability, and the product that represents it without a device.
 
-    ``lanes``: results per clock and multiprocessor: fused multiply-adds of float32, of float64, and on Tensor Cores of
+    ``lanes``: fused multiply-adds per clock and multiprocessor. The first two are float32 and float64. On Tensor Cores:
     float16 (float32 sums), TF32, int8 and float64 (the rate of CUDA cores if they are as fast).
     """
 

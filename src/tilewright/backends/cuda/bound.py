@@ -28,7 +28,7 @@ BANK_READS = 1
 """Operands of a warp that each of a scheduler's two register banks delivers per clock: 1,024 bits (Huerta and others,
 arXiv:2503.20481, section 5.3)."""
 WARP_MMA = 0.62
-"""Share of Hopper's peak that matrix instructions of a single warp reach; only those of a warp group reach all of it
+"""Share of Hopper's peak that matrix instructions of a single warp reach; only warp group instructions reach all of it
 (Luo and others, arXiv:2402.13499, section IV-C). For float64 only warp instructions exist, which reach the peak."""
 DP4A = 4 * 64
 """Multiply-adds of bytes on CUDA cores, per clock and multiprocessor: four for each of the 64 32-bit lanes that every

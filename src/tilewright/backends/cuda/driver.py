@@ -1,7 +1,7 @@
 """Chooses the package that accesses GPUs (CuPy, PyCUDA, or the emulator), and holds the code that packages share.
 
-CuPy and PyCUDA differ in how they call CUDA. They share the blocker, a kernel that keeps a device busy for a given time
-so that launches queue up behind it, and a device's facts.
+CuPy and PyCUDA differ in how they call CUDA. They share a device's facts and the blocker: a kernel that keeps a device
+busy for a given time, so that launches queue up behind it.
 """
 
 from __future__ import annotations

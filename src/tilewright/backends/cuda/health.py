@@ -198,7 +198,7 @@ class Smi:
         self._fields = list(_FIELDS)
 
     def gpus(self, bus_id: str = "") -> tuple[GpuFacts, ...]:
-        """All GPUs, or the one at a PCI address (``0000:01:00.0``)."""
+        """All GPUs, or only the GPU at a PCI address (``0000:01:00.0``)."""
         for _ in range(len(_FIELDS) + len(_OLDER)):
             said = self._run(*([f"--id={bus_id}"] if bus_id else []), f"--query-gpu={','.join(self._fields)}")
             refused = _REFUSED.search(said.text)
@@ -307,7 +307,7 @@ def new_ecc_errors(before: GpuFacts, after: GpuFacts) -> int:
 def disturbances(before: Health, after: Health, known: Collection[int] = ()) -> tuple[str, ...]:
     """Why times measured between two readings are void, one line each; empty without a reason.
 
-    ``known``: processes that may be there: this process, and those that were there from the start.
+    ``known``: processes that may be there: this process, and processes that were there from the start.
     """
     out = []
     held = [name for name in throttle(before.facts, after.facts) if name in VOID]

@@ -40,7 +40,7 @@ class Warning:
 
     @property
     def serial(self) -> bool:
-        """Whether Tensor Core instructions wait for each other: such a kernel is far too slow."""
+        """Whether Tensor Core instructions wait for each other, which makes a kernel far too slow."""
         return self.code in _SERIAL or _SERIAL_WORDS in self.text
 
 

@@ -1,8 +1,8 @@
 """A cubin's machine code as NVIDIA's disassembler prints it: instructions by class, and loops.
 
 The disassembler is ``nvdisasm``, from the package index (``pip install 'tilewright[sass]'``) or a CUDA toolkit; it
-needs no GPU. Names of instructions tell what they compute and move: PTX ISA, "Matrix Fragments" (shapes of matrix
-instructions); CUDA Binary Utilities, "Instruction Set Reference" (names).
+needs no GPU. Names of instructions tell their computation and data movement: PTX ISA, "Matrix Fragments" (shapes of
+matrix instructions); CUDA Binary Utilities, "Instruction Set Reference" (names).
 """
 
 from __future__ import annotations

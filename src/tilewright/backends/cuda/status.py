@@ -12,7 +12,7 @@ OUT_OF_MEMORY = 2
 _NO_DEVICE = {100: "there is no CUDA device", 101: "there is no CUDA device of that number"}
 _DRIVER_TOO_OLD = (35, 36, 803, 804)  # insufficient driver, call needs a newer one, mismatch, compatibility mode
 
-# After one of these, every call of the process fails until it ends.
+# Errors after which every call of the process fails until it ends.
 STICKY = {
     214: "an uncorrectable memory error",
     220: "an error of the link between GPUs",

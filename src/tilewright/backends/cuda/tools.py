@@ -12,7 +12,7 @@ from tilewright.core import TargetUnavailable
 
 def find_tool(name: str, variable: str, missing: type[TargetUnavailable], purpose: str, hint: str) -> str:
     """The path of a program: from the environment's ``variable``, NVIDIA's wheels, ``$CUDA_HOME``, ``$CUDA_PATH``,
-    /usr/local/cuda, ``$PATH`` or /opt/nvidia, in this order. Raises ``missing`` if all of them lack it."""
+    /usr/local/cuda, ``$PATH`` or /opt/nvidia, in this order. Raises ``missing`` if it is nowhere."""
     given = os.environ.get(variable, "").strip()
     if given:
         if not os.access(given, os.X_OK):

@@ -100,7 +100,7 @@ def made(
 
 
 def with_lines(kernel: EmulatedKernel) -> str:
-    """Path of the kernel's program with line numbers; compiled again if it has none."""
+    """Path of the kernel's program with line numbers; compiled again if it lacks them."""
     if kernel.sanitize or not kernel.unit:
         return kernel.path
     compiler, store = find_compiler(), ArtifactCache(kernel.cache)

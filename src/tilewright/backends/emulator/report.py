@@ -47,7 +47,7 @@ class Bug(Json):
 class Report(Json):
     """The outcome of one emulated run. ``ok``: it ran, performed all requested checks, and found no bug.
 
-    ``unchecked``: why it, or its sanitizer, could not run; such a run is never ``ok``. ``output``:
+    ``unchecked``: why it, or its sanitizer, could not run; ``ok`` is false then. ``output``:
     the (first) result of a run that reached its end. ``profile``: see
     ``docs/emulator.md``; empty unless requested. ``seconds``: of the launches alone.
     Its JSON has all fields but the output.

@@ -4,8 +4,8 @@ A round keeps the fastest schedules so far as parents and breeds a few generatio
 favourites of one generation are parents of the next. The cost model screens about a thousand offspring cheaply, ranks a
 shortlist carefully, and the round proposes a diverse top slice. Some proposals have neglected knob values, so
 that the model also sees schedules that it ranks low. Several proposals may share a structure, since other launch
-arguments need no new binary, but enough structures are new. If a build takes far longer than a measurement, some
-proposals reuse a binary of the run, so that the device does not wait for compilers.
+arguments need no new binary, but enough structures are new. If builds are far slower than measurements, some
+proposals reuse a binary of the run: the device does not wait for compilers.
 """
 
 from __future__ import annotations

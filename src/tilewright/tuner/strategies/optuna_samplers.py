@@ -133,7 +133,7 @@ class OptunaStrategy(SpaceStrategy, ABC):
 
     @staticmethod
     def _unseen(rng: random.Random, knobs: KnobSpace, point: Mapping[str, int], seen: set[Schedule]) -> Schedule | None:
-        """The unseen schedule nearest to ``point``, or a few mutations away; ``None`` if all of those are seen."""
+        """The unseen schedule nearest to ``point``, or a few mutations away; ``None`` if they find none."""
         schedule = knobs.nearest(rng, point)
         for _ in range(STEPS):
             if schedule not in seen:
