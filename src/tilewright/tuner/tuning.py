@@ -29,10 +29,10 @@ from tilewright.tuner.budget import FULL, Budget
 from tilewright.tuner.clock import Clock
 from tilewright.tuner.final import Final, FinalResult
 from tilewright.tuner.observer import Observer
-from tilewright.tuner.recall import recall
 from tilewright.tuner.result import BestKernel, TuneResult, commonest_failure, curve, failures
 from tilewright.tuner.session import AHEAD, Limits, Session
 from tilewright.tuner.strategies import get_strategy
+from tilewright.tuner.warm_start import warm_start
 
 FINALISTS = 8
 """Largest number of trials in the final: single trials are too noisy to rank the fastest few."""
@@ -84,9 +84,9 @@ class Tuning:
         self.model = _cost_model(database, run, FeatureExtractor(task, space=self.space), watcher)
         clock = Clock()
         with clock.running(), clock.on("recalling"):
-            recalled = recall(database, run.id, task, place.device.model, self.space, self.model)
+            warm = warm_start(database, run.id, task, place.device.model, self.space, self.model)
         default, *self._others = (t.default(task) for t in templates)
-        self.initial = (default, *first, *self._others, *recalled)
+        self.initial = (default, *first, *self._others, *warm)
         batch = _batch(run.trials_wanted, place.runners)
         ahead = _ahead(tools.builder.lanes, batch)
         self.session = Session(

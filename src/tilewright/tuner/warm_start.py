@@ -17,7 +17,7 @@ OWN, SIMILAR = 2, 2
 """Largest number of schedules to try first: winners of runs of the same task, and of its operator at other sizes."""
 
 
-def recall(
+def warm_start(
     database: Database, run_id: str, task: Task, device_model: str, space: Space, model: CostModel
 ) -> tuple[Schedule, ...]:
     """Train ``model`` on earlier runs for the task's target and device model. Returns schedules to try first."""

@@ -16,9 +16,9 @@ from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import default_schedule, task_space
 from tilewright.testing.cost_model import chance_of_order
 from tilewright.tuner import tune
-from tilewright.tuner.recall import recall
 from tilewright.tuner.strategies.base import derived_rng
 from tilewright.tuner.strategies.random import fresh
+from tilewright.tuner.warm_start import warm_start
 
 
 def task_of(m: int) -> Task:
@@ -47,7 +47,7 @@ def test_the_newest_run_counts_as_much_as_the_oldest(tmp_path: Path) -> None:
         stored(database, other, 1.0, 2, count=96)
         features = FeatureExtractor(task)
         model = get_cost_model("xgboost")(task, features=features)
-        recall(database, "", task, DEVICE.model, features.space, model)
+        warm_start(database, "", task, DEVICE.model, features.space, model)
         unseen = fresh(features.space, derived_rng(3, (), ()), 100, set())
         assert chance_of_order(list(model.predict(unseen)), [-np.log(seconds(s)) for s in unseen]) > 0.7
 
@@ -58,7 +58,7 @@ def test_winners_are_suggested_those_of_the_task_first(tmp_path: Path) -> None:
         near = min(stored(database, other, 1.0, 1), key=lambda r: r.seconds or 0.0)
         own = min(stored(database, task, 1.0, 2), key=lambda r: r.seconds or 0.0)
         space = task_space(task)
-        found = recall(database, "", task, DEVICE.model, space, get_cost_model("random")(task))
+        found = warm_start(database, "", task, DEVICE.model, space, get_cost_model("random")(task))
     assert found[0] == own.schedule
     for schedule in found:
         space.check(schedule)
