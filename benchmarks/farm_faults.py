@@ -5,9 +5,9 @@
 
 The first part tunes a matmul with 300 trials on four runners whose times depend on the schedule alone, once undisturbed
 and once with each fault: the database must hold each trial exactly once, and the same schedule must win. The second
-tunes a real matmul on two runners, several times with each fault and several times without; every winner meets the
-first one in duels on the farm, and the median of the disturbed ones must reach 0.97 of the undisturbed ones' speed.
-Each part writes its rows of
+tunes a real matmul on two runners, several times with each fault and several times without; paired comparisons on the
+farm compare every winner with the first one. The median of the disturbed winners must reach 0.97 of the undisturbed
+winners' speed. Each part writes its rows of
 ``benchmarks/results/farm_faults.{jsonl,md}``; the exit status is 1 if something is missed.
 """
 
@@ -247,7 +247,7 @@ class RealFarm:
         return self.tune(name, resume=True)
 
     def ratio(self, one: str, other: str) -> float:
-        """Speed of a run's winner over another's: the median of several duels on the farm, each built alone."""
+        """Speed of a run's winner over another's: the median of several comparisons on the farm, each built alone."""
         with self.client() as farm:
             place = farm_places(farm)[0]
             with place.builder() as builder, place.runner() as runner:

@@ -11,9 +11,9 @@ import pytest
 import tilewright.tuner.final as module
 from tilewright.core import Artifact, Candidate, Failure, FailureKind, Measurement, Proposal, Schedule, TrialRecord
 from tilewright.measure.timing import SESSIONS, PairedComparison
-from tilewright.tuner.duel import MOST
 from tilewright.tuner.final import Final, FinalResult
 from tilewright.tuner.observer import Observer
+from tilewright.tuner.paired import MOST
 
 EARLIER = Schedule("t", 1, (("x", 100),), ())
 DEFAULT = Schedule("t", 1, (("x", 200),), ())

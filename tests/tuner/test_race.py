@@ -7,7 +7,7 @@ import random
 import pytest
 
 from tilewright.measure.timing import PairedComparison
-from tilewright.tuner.duel import ROUNDS, decide, race
+from tilewright.tuner.paired import ROUNDS, decide, race
 
 
 @pytest.mark.parametrize("n", [0, 1])

@@ -2,7 +2,7 @@
 
 The final never compares times of different moments: a kernel beats another only in a paired comparison on the device.
 The default schedule and the stored kernel of an earlier run take part in every final. The winner of the race replaces
-them only if it beats both (:mod:`~tilewright.tuner.duel`).
+them only if it beats both (:mod:`~tilewright.tuner.paired`).
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from tilewright.database.records import RANKS
 from tilewright.kernels import templates
 from tilewright.measure.measuring import Item, Runner
 from tilewright.measure.timing import PairedComparison
-from tilewright.tuner.duel import best_of, decide, race
 from tilewright.tuner.observer import Observer
+from tilewright.tuner.paired import best_of, decide, race
 from tilewright.tuner.result import DEFAULT_IS_BEST
 from tilewright.tuner.user_kernel import template_version
 
@@ -119,11 +119,11 @@ def _failed(record: TrialRecord | None) -> bool:
 
 
 def _paired(
-    duels: Mapping[tuple[str, str], PairedComparison], best: str, default: str | None
+    compared: Mapping[tuple[str, str], PairedComparison], best: str, default: str | None
 ) -> dict[str, PairedComparison]:
     """The ``paired`` of :class:`FinalResult`, from the names of the winner (``best``) and of the default schedule."""
     found: dict[str, PairedComparison] = {}
-    for (one, other), comparison in duels.items():
+    for (one, other), comparison in compared.items():
         if other == "earlier":
             found.setdefault("earlier", comparison.turned())
         if (one, other) == (CHALLENGER, default):
@@ -200,7 +200,7 @@ class Final:
             if (found := self._enter(schedule, build(schedule), record, old)) is not None
         }  # fmt: skip
         kernels = entered | ({CHALLENGER: top[0]} if top else {})
-        duels: dict[tuple[str, str], PairedComparison] = {}
+        compared: dict[tuple[str, str], PairedComparison] = {}
 
         def wins(one: str, other: str) -> bool:
             a, b = kernels[one], kernels[other]
@@ -215,7 +215,7 @@ class Final:
                 builds.append((self._twin(a), self._twin(b)))
             for x, y in builds:
                 found = decide(partial(self._compare, x, y), began + length)
-                duels[one, other] = duels[one, other] + found if (one, other) in duels else found
+                compared[one, other] = compared[one, other] + found if (one, other) in compared else found
                 if not found.challenger_wins and not (clear and not found.decided):
                     return False
             return True
@@ -228,7 +228,7 @@ class Final:
         default = next((name for name, f in entered.items() if f.candidate.schedule.key == self.default.key), None)
         if best == default:
             self.observer.stage(DEFAULT_IS_BEST)
-        return replace(result, default=best == default, paired=_paired(duels, best, default))
+        return replace(result, default=best == default, paired=_paired(compared, best, default))
 
     def _ranked(self, best: Finalist, others: Sequence[Finalist], peak_flops: float | None) -> FinalResult:
         """Time all kernels in one batch, and store the best with the fastest of ``others`` behind it."""

@@ -26,9 +26,9 @@ from tilewright.core import (
 from tilewright.extent import greatest
 from tilewright.kernels.ranges import narrowed
 from tilewright.measure.measuring import at_sizes
-from tilewright.tuner.duel import best_of, decide
 from tilewright.tuner.many import TunedTask
 from tilewright.tuner.observer import Observer
+from tilewright.tuner.paired import best_of, decide
 from tilewright.tuner.portfolio import Interval, Places, served
 
 if TYPE_CHECKING:
