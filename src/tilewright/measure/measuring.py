@@ -47,7 +47,7 @@ class Runner(Closing, ABC):
     def compare(self, task: Task, challenger: Item, champion: Item, sessions: int = 8) -> PairedComparison: ...
 
 
-class Site(Protocol):
+class MeasurementTarget(Protocol):
     """A measurement target of a run; :class:`~tilewright.measure.places.Place` documents each member."""
 
     @property

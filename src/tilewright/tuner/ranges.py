@@ -32,7 +32,7 @@ from tilewright.tuner.settings import DEFAULTS, TuneSettings
 if TYPE_CHECKING:
     from tilewright.database import Database
     from tilewright.kernels.operator import Operator
-    from tilewright.measure.measuring import Site
+    from tilewright.measure.measuring import MeasurementTarget
     from tilewright.tuner.tuning import Tools
 
 KERNELS = 4
@@ -203,7 +203,7 @@ def tune_tasks(
     return results
 
 
-def _tools(known: dict[int, Tools], place: Site, stack: ExitStack) -> Tools:
+def _tools(known: dict[int, Tools], place: MeasurementTarget, stack: ExitStack) -> Tools:
     """Builder and runner of a measurement target, opened once per number of threads."""
     from tilewright.tuner.tuning import Tools
 

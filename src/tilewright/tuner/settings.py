@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tilewright.cost_model import CostModelFactory
     from tilewright.database import Database
     from tilewright.farm.client import Farm
-    from tilewright.measure.measuring import Site
+    from tilewright.measure.measuring import MeasurementTarget
     from tilewright.tuner.strategies import StrategyFactory
 
 
@@ -102,7 +102,7 @@ class TuneSettings:
 
         return Farm(os.fspath(self.farm), self.certs, say=say)
 
-    def place(self, connection: Farm | None, threads: int) -> Site:
+    def place(self, connection: Farm | None, threads: int) -> MeasurementTarget:
         """Return the measurement target with ``threads`` threads: this machine, or the farm's device class ``device``.
 
         Raises ``UsageError`` or ``TargetUnavailable`` without a matching device, and for several device classes.

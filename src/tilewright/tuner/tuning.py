@@ -22,7 +22,7 @@ from tilewright.cost_model.xgb import REFIT
 from tilewright.database import Database, StoredRun
 from tilewright.errors import of_any
 from tilewright.kernels.templates import task_space
-from tilewright.measure.measuring import Runner, Site
+from tilewright.measure.measuring import MeasurementTarget, Runner
 from tilewright.search_space import Space
 from tilewright.tuner import user_kernel
 from tilewright.tuner.budget import FULL, Budget
@@ -46,7 +46,7 @@ COST_MODEL = "xgboost"
 class Tools:
     """Measurement target, builder and runner, shared by all runs on one target."""
 
-    place: Site
+    place: MeasurementTarget
     builder: Builder
     runner: Runner
     _peaks: dict[tuple[str, ...], Peaks] = field(default_factory=dict)
