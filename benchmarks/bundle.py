@@ -32,7 +32,7 @@ from tilewright.core import Artifact, Candidate, Task
 from tilewright.database import Database, StoredArtifact, StoredKernel
 from tilewright.kernels import templates
 from tilewright.kernels.operators import get_operator
-from tilewright.measure.places import find_place
+from tilewright.measure.local_target import find_local_target
 from tilewright.runtime.bundle.store import BundleStore
 
 FIRST_CALL = """
@@ -51,7 +51,7 @@ def shapes(count: int) -> list[tuple[int, int, int]]:
 
 def fill(path: Path, count: int) -> None:
     """A database of so many kernels, each right."""
-    place = find_place()
+    place = find_local_target()
     operator = get_operator("matmul")
     tasks = [Task(operator.workload(m=m, n=n, k=k), place.target) for m, n, k in shapes(count)]
     candidates = [Candidate(t, templates.default_schedule(t)) for t in tasks]
@@ -164,7 +164,7 @@ def main() -> None:
         work = given.work or Path(folder)
         work.mkdir(parents=True, exist_ok=True)
         found = measure(work, given.kernels, given.rounds)
-    device = find_place("auto", "auto", 1).device.model
+    device = find_local_target("auto", "auto", 1).device.model
     found = {"schema": 1, **found, "device": device, "date": time.strftime("%Y-%m-%d")}
     print(table(found))
     if given.out:

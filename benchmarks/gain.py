@@ -41,7 +41,7 @@ from tilewright.dtypes import numpy_dtype
 from tilewright.insight.limits import limits_of
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.templates import default_schedule
-from tilewright.measure.places import find_place
+from tilewright.measure.local_target import find_local_target
 from tilewright.measure.timing import median_interval
 from tilewright.testing.kernels import random_arrays
 from tilewright.tuner import TuneResult
@@ -133,7 +133,7 @@ def child() -> None:
     """Time the schedules that stdin names in turns, as a program of a user's would call them."""
     given = json.load(sys.stdin)
     case = next(c for c in CASES if c.name == given["name"])
-    place = find_place("cpu")
+    place = find_local_target("cpu")
     os.sched_setaffinity(0, parse_device("auto", 1).cores)
     task = Task(case.workload, place.target)
     candidates = [Candidate(task, Schedule.from_json(s)) for s in given["schedules"]]
@@ -176,7 +176,7 @@ def busy(wanted: bool) -> Iterator[None]:
 
 def timed(case: Case, found: Mapping[str, Any], most: Mapping[str, Any] | None, processes: int) -> dict[str, Any]:
     """The run's row with its ratios: the second of two kernels' time over the first's, median, low and high."""
-    task = Task(case.workload, find_place("cpu").target)
+    task = Task(case.workload, find_local_target("cpu").target)
     kernels = {"default": default_schedule(task).to_json(), "winner": found["schedule"]}
     kernels |= {"most": most["schedule"]} if most else {}
     different: list[Any] = []

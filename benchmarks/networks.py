@@ -33,7 +33,7 @@ import onnx
 from suite import geomean
 from tilewright.cli.options import Duration
 from tilewright.database import Database
-from tilewright.measure.places import find_place
+from tilewright.measure.local_target import find_local_target
 from tilewright.models.extract import Extracted, extract, write_tasks
 from tilewright.models.inputs import random_inputs
 from tilewright.models.truth import largest_error
@@ -68,7 +68,7 @@ def tune(found: Extracted, work: Path, db: str, threads: int, seconds: float | N
 
 def tuning_of(found: Extracted, db: str, threads: int) -> dict[str, Any]:
     """What the runs in a database spent on a network's tasks: seconds when any of them ran, and trials."""
-    place = find_place("auto", "auto", threads)
+    place = find_local_target("auto", "auto", threads)
     keys = {t.workload.key for t in found.tasks}
     with Database.open(db, create=False, readonly=True) as database:
         runs = [r for r in database.runs() if r.task.workload.key in keys and r.task.target == place.target]
@@ -125,7 +125,7 @@ def measure(given: argparse.Namespace, work: Path) -> dict[str, Any]:
     if not given.no_tune:
         tune(found, work, db, given.threads, None if given.trials else given.time_budget, given.trials)
     np.savez(work / "inputs.npz", **random_inputs(found.imported))
-    place = find_place("auto", "auto", given.threads)
+    place = find_local_target("auto", "auto", given.threads)
     cores = ",".join(map(str, place.device.cores))
     with ExitStack() as stack:
         stack.enter_context(place.lock(on_wait=lambda holder: print(f"waiting for {holder}", file=sys.stderr)))

@@ -27,8 +27,8 @@ from tilewright.database import Database
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.ranges import at, varying
 from tilewright.kernels.templates import get_template
+from tilewright.measure.local_target import find_local_target
 from tilewright.measure.measuring import at_sizes
-from tilewright.measure.places import find_place
 from tilewright.tuner import Observer
 
 WINDOW = {"n": 1, "ci": 64, "co": 64, "kh": 3, "kw": 3, "padding": 1}
@@ -72,7 +72,7 @@ def measure(name: str, kernels: int, count: int, trials: int, search: int, folde
         size = round(extent.low * (extent.high / extent.low) ** rng.random())
         chosen |= {size} - set(result.tuned)
     sizes = sorted(chosen)
-    place = find_place("auto", "auto", 1)
+    place = find_local_target("auto", "auto", 1)
     rows = []
     for size in sizes:
         one = Task(at(whole, size), place.target)
@@ -128,7 +128,7 @@ def main() -> None:
         found = measure(
             options.case, options.kernels, options.sizes, options.trials, options.search, folder, options.seed
         )
-    place = find_place("auto", "auto", 1)
+    place = find_local_target("auto", "auto", 1)
     found |= {
         "schema": 1,
         "device": place.device.model,

@@ -24,7 +24,7 @@ import numpy as np
 
 import tilewright
 from tilewright.database import Database, StoredArtifact
-from tilewright.measure.places import find_place
+from tilewright.measure.local_target import find_local_target
 from tilewright.tuner import Observer
 
 SIZES = {"m": 4, "n": 4, "k": 4}
@@ -37,7 +37,7 @@ def two_kernels(db: str) -> list[tuple[Any, StoredArtifact]]:
         tilewright.tune("matmul", params=SIZES, trials=6, cost_model="random", seed=seed, db=db, observer=Observer())
     with Database.open(db) as database:
         task = database.kernels("matmul")[0].task
-        for kernel in database.task_kernels(task, find_place("auto", "auto", 1).device.model):
+        for kernel in database.task_kernels(task, find_local_target("auto", "auto", 1).device.model):
             artifact = database.artifact(kernel.artifact_sha256)
             assert artifact is not None
             found.append((kernel, artifact))
@@ -100,7 +100,11 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         found = measure(folder, options.threads, options.calls, options.every)
-    found |= {"schema": 1, "device": find_place("auto", "auto", 1).device.model, "date": time.strftime("%Y-%m-%d")}
+    found |= {
+        "schema": 1,
+        "device": find_local_target("auto", "auto", 1).device.model,
+        "date": time.strftime("%Y-%m-%d"),
+    }
     text = (
         f"{found['calls']:,} calls of {found['threads']} threads, {found['wrong']} wrong, in {found['seconds']:.0f} s, "
         f"while a kernel took the place of another {found['replaced']} times. {found['device']}, {found['date']}."

@@ -43,9 +43,9 @@ from tilewright.database import Database
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import task_space, templates_for
 from tilewright.measure.gpu_session import GpuSession
+from tilewright.measure.local_target import find_local_target
 from tilewright.measure.measuring import Item
 from tilewright.measure.messages import KernelFile, Measure, Told
-from tilewright.measure.places import find_place
 from tilewright.paths import cache_root
 from tilewright.serialization import Json
 from tilewright.tuner import Observer, TuneSettings
@@ -216,7 +216,7 @@ class Prompt:
 
 def tuning(size: int, trials: int) -> dict[str, Any]:
     """Seconds of each stage of a trial in the process that tunes, the mean of ``trials``."""
-    place = find_place("cuda:sm_90a", "emulator")
+    place = find_local_target("cuda:sm_90a", "emulator")
     task = Task(get_operator("matmul").workload(m=size, n=size, k=size, dtype="bfloat16"), place.target)
     prompt: Any = Prompt()
     with TemporaryDirectory() as folder, Database.open(str(Path(folder) / "trials.db")) as database:

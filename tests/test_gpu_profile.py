@@ -15,7 +15,7 @@ from tilewright.backends.cuda.sass import find_disassembler
 from tilewright.core import Candidate, TargetUnavailable, Task
 from tilewright.insight.counters import Reader
 from tilewright.kernels.templates import default_schedule, lower
-from tilewright.measure.places import find_place
+from tilewright.measure.local_target import find_local_target
 from tilewright.tuner.prepare import prepare, write
 
 PRODUCT, SUM = "matmul m=256 n=256 k=256 dtype=bfloat16", "sum shape=300,77 dim=0"
@@ -36,7 +36,7 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_shapes_are_profiled_as_prepared_or_compiled_now_and_those_with_rows_are_left_alone(
     script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place = find_place("cuda:sm_90a", "emulator")
+    place = find_local_target("cuda:sm_90a", "emulator")
     shapes = [script.parse_shape(s) for s in (PRODUCT, SUM)]
     candidates = [Candidate(t, default_schedule(t)) for t in (Task(s.workload, place.target) for s in shapes)]
     ncu = ScriptedNcu(
@@ -72,7 +72,7 @@ def test_shapes_are_profiled_as_prepared_or_compiled_now_and_those_with_rows_are
 def test_without_counters_it_says_why_in_one_line(
     script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place = find_place("cuda:sm_90a", "emulator")
+    place = find_local_target("cuda:sm_90a", "emulator")
     ncu = ScriptedNcu(tmp_path / "ncu", denied=True)
     monkeypatch.setattr(Reader, "find", lambda: Reader(place, Profiler(str(ncu.program))))
     monkeypatch.setattr(sys, "argv", ["gpu_profile", "--out", str(tmp_path), SUM])

@@ -18,7 +18,7 @@ from tilewright.backends.driver import Context, Module
 from tilewright.backends.launches import DeviceKernel, Memory, Queue
 from tilewright.building.builder import Builder
 from tilewright.core import Artifact, Candidate
-from tilewright.measure.places import find_place
+from tilewright.measure.local_target import find_local_target
 from tilewright.measure.runner import LocalRunner
 
 Bind = Callable[[Sequence[int]], Queue]
@@ -33,7 +33,7 @@ class World:
         self.driver = get_driver(driver)
         self.driver.count()
         self.emulated = self.driver.name == "emulator"
-        self.place = find_place("cuda", "emulator" if self.emulated else "cuda:0")
+        self.place = find_local_target("cuda", "emulator" if self.emulated else "cuda:0")
         self.target = self.place.target
         self._started = ExitStack()
 

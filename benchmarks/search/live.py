@@ -29,7 +29,7 @@ from tilewright.backends.cpu.device import device_model, measure_machine
 from tilewright.backends.cpu.noise import noise_warnings
 from tilewright.core import Artifact, Candidate, Proposal, Task, TrialRecord, Value
 from tilewright.database import Database
-from tilewright.measure.places import find_place
+from tilewright.measure.local_target import find_local_target
 from tilewright.tuner import TuneResult, TuneTask, tune_many
 
 CASES: dict[str, tuple[str, Mapping[str, Value]]] = {
@@ -62,7 +62,7 @@ STORED = 10_000
 def fill(database: Path) -> int:
     """Store the recordings as if they had been measured here; how many trials."""
     stored = 0
-    target, device = find_place("cpu", "auto", 1).target, find_place("cpu", "auto", 1).device
+    target, device = find_local_target("cpu", "auto", 1).target, find_local_target("cpu", "auto", 1).device
     with Database.open(str(database)) as db:
         for recording in recordings.load_all():
             task = Task(recording.task.workload, target)
@@ -103,7 +103,7 @@ def where_time_goes(folder: Path) -> list[dict[str, Any]]:
 def winners(results: list[TuneResult]) -> list[float]:
     """Times of winners over the best of them, each paired with the first."""
     task = results[0].task
-    place = find_place(task.target, "auto")
+    place = find_local_target(task.target, "auto")
     with place.builder() as builder, place.runner() as runner:
         candidates = [Candidate(task, r.best.schedule) for r in results if r.best is not None]
         built = builder.build(candidates, alone=True)

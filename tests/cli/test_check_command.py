@@ -26,7 +26,7 @@ from tilewright.core import Candidate, TargetUnavailable, Task
 from tilewright.insight.counters import Reader
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import default_schedule, lower
-from tilewright.measure.places import find_place
+from tilewright.measure.local_target import find_local_target
 
 SIZES = ("m=33", "n=40", "k=24")
 
@@ -83,7 +83,7 @@ def test_counters_of_a_gpu_stand_beside_the_bound(cli: Any, monkeypatch: pytest.
         find_nvrtc("sm_90a"), find_disassembler()
     except TargetUnavailable as e:
         pytest.skip(e.message)
-    place = find_place("cuda:sm_90a", "emulator")
+    place = find_local_target("cuda:sm_90a", "emulator")
     task = Task(get_operator("matmul").workload(m=512, n=512, k=512, dtype="bfloat16"), place.target)
     symbols = [x.symbol for x in lower(Candidate(task, default_schedule(task))).program.launches]
     ncu = ScriptedNcu(tmp_path / "here", symbols, runs=False)

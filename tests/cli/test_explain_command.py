@@ -37,7 +37,7 @@ from tilewright.database import Database
 from tilewright.insight.counters import Reader
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import lower, task_space
-from tilewright.measure.places import find_place
+from tilewright.measure.local_target import find_local_target
 from tilewright.tuner.user_kernel import SETTING
 
 OWN = Path(__file__).parents[2] / "examples" / "own_kernel"
@@ -98,7 +98,7 @@ def test_the_winners_counters_stand_beside_its_bound(
     best = min(records, key=lambda r: r.outcome.seconds if isinstance(r.outcome, Measurement) else 1.0)
     launches = lower(Candidate(task, best.proposal.schedule)).program.launches
     ncu = ScriptedNcu(tmp_path / "ncu", [x.symbol for x in launches], runs=False)
-    reader = Reader(find_place("cuda:sm_90a", "emulator"), Profiler(str(ncu.program)))
+    reader = Reader(find_local_target("cuda:sm_90a", "emulator"), Profiler(str(ncu.program)))
     monkeypatch.setattr(Reader, "find", lambda _target: reader)
     path = made(task, records, Device("cuda:0", "NVIDIA H200", "nvidia-h200"))
     reply = cli("explain", "last", "--db", path, "--profile")

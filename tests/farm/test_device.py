@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tilewright.backends.cuda import archs
 from tilewright.farm.device import RunnerDevice
 from tilewright.farm.errors import FarmError
-from tilewright.measure.devices import describe_place, find
+from tilewright.measure.devices import describe_device, find
 
 EXAMPLE = RunnerDevice(
     "cuda:0", "NVIDIA H200", "h200-141g-700w", "GPU-5ac9ce7b-1f1c-4d6c-8b5e-6d0a1f2b3c4d", archs.target("sm_90a"), 0,
@@ -125,5 +125,5 @@ def test_whatever_comes_as_a_whole_is_refused(value: Any) -> None:
 
 @pytest.mark.parametrize("device", ["cpu", "emulator"])
 def test_what_this_machine_says_of_itself_is_understood(device: str) -> None:
-    said = describe_place(find(device))
+    said = describe_device(find(device))
     assert vars(RunnerDevice.from_json(json.loads(json.dumps(said.to_json())))) == vars(said)

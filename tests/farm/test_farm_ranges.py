@@ -19,16 +19,16 @@ from tilewright.database import Database
 from tilewright.farm.link import Endpoint
 from tilewright.farm.workers.builder import Builder
 from tilewright.farm.workers.runner import Runner, local_bench
-from tilewright.measure.devices import describe_place
-from tilewright.measure.places import find_place
+from tilewright.measure.devices import describe_device
+from tilewright.measure.local_target import find_local_target
 from tilewright.tuner import RangeResult, TunedTask, TuneTask, tune_tasks
 
 
 @pytest.fixture(params=["cpu", "emulator"])
 def farm(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[SimulatedFarm]:
-    place = find_place("cuda:sm_90a", "emulator") if request.param == "emulator" else find_place("cpu")
+    place = find_local_target("cuda:sm_90a", "emulator") if request.param == "emulator" else find_local_target("cpu")
     everywhere = os.sched_getaffinity(0)
-    bench = local_bench(place, describe_place(place))  # keeps this process off the cores that it measures on
+    bench = local_bench(place, describe_device(place))  # keeps this process off the cores that it measures on
     with SimulatedFarm(tmp_path, []) as made:
 
         async def join() -> None:

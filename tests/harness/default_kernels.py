@@ -9,7 +9,7 @@ from tilewright.core import Artifact, Candidate, Task, Workload
 from tilewright.database import Database, StoredArtifact, StoredKernel
 from tilewright.extent import greatest
 from tilewright.kernels import templates
-from tilewright.measure.places import find_place
+from tilewright.measure.local_target import find_local_target
 
 
 def default_kernels(workloads: Iterable[Workload], path: Path, target: str = "auto") -> None:
@@ -21,7 +21,7 @@ def default_kernels(workloads: Iterable[Workload], path: Path, target: str = "au
 
 def built_defaults(workloads: Iterable[Workload], path: Path, target: str = "auto") -> list[str]:
     """As :func:`default_kernels`; returns a line for each workload that has no kernel."""
-    place = find_place(target, "auto", 1)
+    place = find_local_target(target, "auto", 1)
     tasks = [Task(w, place.target) for w in {w.key: w for w in workloads}.values()]
     candidates = [Candidate(t, templates.default_schedule(t).at(greatest(t.workload.ranges))) for t in tasks]
     with place.builder() as builder:

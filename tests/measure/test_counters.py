@@ -16,7 +16,7 @@ from tilewright.building.builder import Builder
 from tilewright.core import Artifact, Candidate, Schedule, Task, TilewrightError
 from tilewright.kernels.operators import get_operator
 from tilewright.measure.counters import CALLS, Compiled, read_counters
-from tilewright.measure.places import Place, find_place
+from tilewright.measure.local_target import LocalTarget, find_local_target
 
 
 @pytest.fixture(scope="module")
@@ -36,21 +36,21 @@ def built(cache: ArtifactCache) -> dict[str, Compiled]:
 
 
 @pytest.fixture(scope="module")
-def place() -> Place:
-    return find_place("cuda:sm_90a", "emulator")
+def place() -> LocalTarget:
+    return find_local_target("cuda:sm_90a", "emulator")
 
 
 def symbols(kernel: Compiled) -> list[str]:
     return [x.symbol for x in kernel.program.launches]
 
 
-def read(folder: Path, place: Place, *kernels: Compiled) -> list[dict[str, Counters] | TilewrightError]:
+def read(folder: Path, place: LocalTarget, *kernels: Compiled) -> list[dict[str, Counters] | TilewrightError]:
     launches = [s for k in kernels for _ in range(CALLS) for s in symbols(k)]
     return read_counters(kernels, place, Profiler(str(ScriptedNcu(folder, launches).program)), 60.0)
 
 
 def test_every_launch_of_every_kernel_has_its_counters(
-    tmp_path: Path, place: Place, built: dict[str, Compiled]
+    tmp_path: Path, place: LocalTarget, built: dict[str, Compiled]
 ) -> None:
     good, two = read(tmp_path, place, built["good"], built["two"])
     assert isinstance(good, dict)
@@ -62,7 +62,7 @@ def test_every_launch_of_every_kernel_has_its_counters(
 
 
 def test_a_kernel_that_does_not_run_costs_no_other_its_counters(
-    tmp_path: Path, place: Place, built: dict[str, Compiled]
+    tmp_path: Path, place: LocalTarget, built: dict[str, Compiled]
 ) -> None:
     damaged = replace(built["good"], code=b"no code")
     bad, good = read(tmp_path, place, damaged, built["two"])
@@ -71,7 +71,7 @@ def test_a_kernel_that_does_not_run_costs_no_other_its_counters(
 
 
 def test_a_kernel_that_takes_the_device_with_it_ends_the_run_with_its_error(
-    tmp_path: Path, place: Place, built: dict[str, Compiled]
+    tmp_path: Path, place: LocalTarget, built: dict[str, Compiled]
 ) -> None:
     good, bad, after = read(tmp_path, place, built["good"], built["misaligned"], built["two"])
     assert isinstance(good, dict)
@@ -81,7 +81,7 @@ def test_a_kernel_that_takes_the_device_with_it_ends_the_run_with_its_error(
 
 
 def test_where_no_kernel_runs_its_error_is_told_and_no_other_names_are_tried(
-    tmp_path: Path, place: Place, built: dict[str, Compiled]
+    tmp_path: Path, place: LocalTarget, built: dict[str, Compiled]
 ) -> None:
     ncu = ScriptedNcu(tmp_path, (), unknown="n/a")
     damaged = replace(built["good"], code=b"no code")

@@ -22,7 +22,7 @@ from tilewright.core import TargetUnavailable, UsageError
 from tilewright.measure import devices as module
 from tilewright.measure.devices import (
     DeviceDescription,
-    describe_place,
+    describe_device,
     find,
     host_identity,
 )
@@ -33,7 +33,7 @@ needs_no_gpu = pytest.mark.skipif(bool(gpus_or_none()), reason="this machine has
 
 
 def describe(device: str = "auto", target: str = "auto", threads: int = 1) -> DeviceDescription:
-    return describe_place(find(device, target, threads))
+    return describe_device(find(device, target, threads))
 
 
 # --------------------------------------------------------------------------- this machine
@@ -106,7 +106,7 @@ def test_a_gpu_is_described_by_its_driver_and_nvidia_smi(stub: Path, tmp_path: P
     smi = ScriptedSmi(tmp_path / "bin")
     smi.state("h200", {**H200, "pci.bus_id": "00000001:1B:00.0"})
     smi.go("h200")
-    d = ask(stub, smi, "describe_place(find()).to_json()")
+    d = ask(stub, smi, "describe_device(find()).to_json()")
     assert (d["device"], d["model"], d["device_class"]) == ("cuda:0", "Stub GPU", "h200-141g-700w")
     assert d["uuid"] == "GPU-e07a497d-1bb6-5a42-b670-1c33bf55ab6e"
     assert (d["cores"], d["memory"], d["driver"]) == (0, 5 << 32, "CUDA 13.0")
@@ -117,7 +117,7 @@ def test_a_gpu_is_described_by_its_driver_and_nvidia_smi(stub: Path, tmp_path: P
 def test_a_gpu_without_nvidia_smi(stub: Path, tmp_path: Path) -> None:
     smi = ScriptedSmi(tmp_path / "bin")
     smi.go("gone")
-    of_two = "[(d.device_class, d.uuid[:5]) for d in map(describe_place, (find(), find('cuda:1')))]"
+    of_two = "[(d.device_class, d.uuid[:5]) for d in map(describe_device, (find(), find('cuda:1')))]"
     assert ask(stub, smi, of_two, count=2) == [["stub-20g", "GPU-e"], ["stub-20g", "host-"]]
     assert ask(stub, smi, "find(target='cpu').device.name").startswith("cpu:")
 

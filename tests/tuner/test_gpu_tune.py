@@ -12,7 +12,7 @@ from tilewright.backends.cuda.targets import gpus_or_none
 from tilewright.cli.app import run
 from tilewright.core import Device, Task, TrialRecord, UsageError
 from tilewright.database import Database
-from tilewright.measure.places import find_place
+from tilewright.measure.local_target import find_local_target
 from tilewright.tuner import Observer, TuneResult, tune
 from tilewright.tuner.verify import verify
 
@@ -131,14 +131,14 @@ def test_without_a_gpu_tuning_says_how_to_go_on(capsys: pytest.CaptureFixture[st
 )
 def test_what_does_not_go_together_is_told(target: str, device: str, text: str) -> None:
     with pytest.raises(UsageError, match=text):
-        find_place(target, device)
+        find_local_target(target, device)
 
 
 def test_the_emulator_is_a_device_of_its_own() -> None:
-    place = find_place("auto", "emulator")
+    place = find_local_target("auto", "emulator")
     assert place.target.name == "cuda:sm_90a"
     assert place.device == Device("emulator:0", EMULATOR, EMULATOR)
-    assert find_place("cuda:sm_80", "emulator").target.variant == "sm_80"
+    assert find_local_target("cuda:sm_80", "emulator").target.variant == "sm_80"
 
 
 def test_the_stated_peak_is_that_of_the_type() -> None:

@@ -18,8 +18,8 @@ from tilewright.database import Database
 from tilewright.farm.link import Endpoint
 from tilewright.farm.workers.builder import Builder, offers
 from tilewright.farm.workers.runner import Runner, local_bench
-from tilewright.measure.devices import describe_place
-from tilewright.measure.places import find_place
+from tilewright.measure.devices import describe_device
+from tilewright.measure.local_target import find_local_target
 from tilewright.tuner import TuneResult, tune
 from tilewright.tuner.verify import verify
 
@@ -96,8 +96,8 @@ def test_a_device_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_farm_builds_and_measures(tmp_path: Path) -> None:
     """A real builder and a real runner, by a server of this process."""
-    place = find_place("opencl")
-    device = describe_place(place)
+    place = find_local_target("opencl")
+    device = describe_device(place)
     assert any(queue.startswith(f"build:opencl:{place.target.arch}:") for queue in offers())
     with SimulatedFarm(tmp_path, []) as farm:
 

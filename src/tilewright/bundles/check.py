@@ -12,7 +12,7 @@ from pathlib import Path
 from tilewright.backends import backend_for
 from tilewright.bundles.contents import Kernel, code_of, kernels, task_of
 from tilewright.core import Artifact, Candidate, TilewrightError
-from tilewright.measure.places import find_place
+from tilewright.measure.local_target import find_local_target
 from tilewright.runtime.bundle.reader import Bundle
 
 
@@ -80,7 +80,7 @@ def run_kernels(bundle: Bundle, pairs: Sequence[tuple[Kernel, Artifact]]) -> Ite
     target = pairs[0][0].entry.target
     with ExitStack() as stack:
         try:
-            place = find_place(target, "auto", target.threads)
+            place = find_local_target(target, "auto", target.threads)
             stack.enter_context(place.lock(on_wait=lambda holder: None))
             runner = stack.enter_context(place.runner())
         except TilewrightError as problem:

@@ -55,11 +55,11 @@ def tune_tasks(tasks: Sequence[TuneTask], settings: TuneSettings, alone: Mapping
 
 def tune_misses(settings: TuneSettings, alone: Mapping[str, Any]) -> int:
     """Tune the stored misses; a miss that was tuned is removed."""
-    from tilewright.measure.places import find_place
+    from tilewright.measure.local_target import find_local_target
     from tilewright.tuner.from_misses import missed, tasks_of
 
     refuse(alone, "does not go with --from-misses")
-    place = find_place(settings.target, settings.device, 1)
+    place = find_local_target(settings.target, settings.device, 1)
     with open_database(settings.location) as database:
         found = missed(database, place.target, place.device)
     listed = tasks_of(found)

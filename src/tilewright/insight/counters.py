@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tilewright.backends.cuda.ncu import Counters, Profiler
     from tilewright.checking.check import Subject
     from tilewright.checking.machine_code import KernelCost
-    from tilewright.measure.places import Place
+    from tilewright.measure.local_target import LocalTarget
 
 RESOURCES = ("issue", "tensor", "fma", "registers", "mufu", "shared", "l2", "dram")
 """Those of a bound, as they are shown. GPUs have no counter of the banks of their registers (``registers``)."""
@@ -101,7 +101,7 @@ def read_subject(subject: Subject) -> Read:
 class Reader:
     """Reads the counters of kernels on a device of this machine, by its ``ncu``."""
 
-    place: Place
+    place: LocalTarget
     profiler: Profiler
 
     @classmethod
@@ -109,11 +109,11 @@ class Reader:
         """Raises ``NoCounters`` without ``ncu`` or a GPU that runs code for ``target``."""
         from tilewright.backends.cuda.ncu import NoCounters, find_profiler
         from tilewright.backends.cuda.targets import gpus
-        from tilewright.measure.places import find_place
+        from tilewright.measure.local_target import find_local_target
 
         try:
             gpus()
-            return cls(find_place(target), find_profiler())
+            return cls(find_local_target(target), find_profiler())
         except NoDriver as e:
             hint = "Profile on a machine with an NVIDIA GPU"
             raise NoCounters(f"no counters can be read: {e.message}", hint) from None

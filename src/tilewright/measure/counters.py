@@ -30,7 +30,7 @@ from tilewright.verifying.verify import Verifier
 if TYPE_CHECKING:
     from tilewright.backends.cuda.ncu import Counters, Profiler
     from tilewright.backends.driver import Context
-    from tilewright.measure.places import Place
+    from tilewright.measure.local_target import LocalTarget
 
 CALLS = 2
 """Number of calls of each kernel. The last call's counters are used, as the first call may load code."""
@@ -48,7 +48,7 @@ class Compiled:
 
 
 def read_counters(
-    kernels: Sequence[Compiled], place: Place, profiler: Profiler, deadline: float
+    kernels: Sequence[Compiled], place: LocalTarget, profiler: Profiler, deadline: float
 ) -> list[dict[str, Counters] | TilewrightError]:
     """Return for each kernel its counters by symbol, or its error; one error may hold for all kernels.
 

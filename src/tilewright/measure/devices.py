@@ -18,7 +18,7 @@ from pathlib import Path
 from tilewright import backends
 from tilewright.backends.cores import affinity, available_cores, format_cores
 from tilewright.core import Pairs, Target, TilewrightError, UsageError
-from tilewright.measure.places import Place, find_place
+from tilewright.measure.local_target import LocalTarget, find_local_target
 from tilewright.serialization import Json
 from tilewright.units import counted
 
@@ -54,14 +54,14 @@ class DeviceDescription(Json):
 # --------------------------------------------------------------------------- discovery
 
 
-def find(device: str = "auto", target: str = "auto", threads: int = 1) -> Place:
+def find(device: str = "auto", target: str = "auto", threads: int = 1) -> LocalTarget:
     """Find a measurement target. ``auto``: the first GPU that kernels are generated for, else all cores that this
-    process may use. Raises like :func:`tilewright.measure.places.find_place`."""
+    process may use. Raises like :func:`tilewright.measure.local_target.find_local_target`."""
     if device == "auto":
         backend = backends.choose_backend(target)
         if target == "auto" or backend.in_process:
             device = (backends.device_names() if target == "auto" else backend.devices())[0]
-    return find_place(target, device, threads)
+    return find_local_target(target, device, threads)
 
 
 def find_all(count: int | None = None) -> list[str]:
@@ -88,7 +88,7 @@ def parts(count: int) -> list[str]:
 # --------------------------------------------------------------------------- description
 
 
-def describe_place(place: Place) -> DeviceDescription:
+def describe_device(place: LocalTarget) -> DeviceDescription:
     """Describe the device of a measurement target, with its backend's facts."""
     from tilewright.measure.runner import memory_limit
 
@@ -110,7 +110,7 @@ def describe_place(place: Place) -> DeviceDescription:
     )
 
 
-def _compiler(place: Place) -> str:
+def _compiler(place: LocalTarget) -> str:
     """Version of the compiler for the target, as in artifacts; empty without a compiler: measuring needs none."""
     try:
         return place.backend.toolchain(place.target).version

@@ -48,7 +48,7 @@ class Runner(Closing, ABC):
 
 
 class MeasurementTarget(Protocol):
-    """A measurement target of a run; :class:`~tilewright.measure.places.Place` documents each member."""
+    """A measurement target of a run; :class:`~tilewright.measure.local_target.LocalTarget` documents each member."""
 
     @property
     def target(self) -> Target: ...

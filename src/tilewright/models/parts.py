@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.backends import choose_backend
 from tilewright.core import Target
 from tilewright.graph import Group, Places, cheapest, original
-from tilewright.measure.places import find_place
+from tilewright.measure.local_target import find_local_target
 from tilewright.models.extract import Extracted
 from tilewright.models.sessions import reads_of
 
@@ -58,7 +58,7 @@ def place_of(target: str = "auto", device: str = "auto") -> tuple[Target, Device
     backend = choose_backend(target, device)
     if backend.in_process:
         return backend.parse_target(target), None
-    place = find_place(target, device)
+    place = find_local_target(target, device)
     return place.target, (backend.name, int(place.device.name.partition(":")[2]))
 
 

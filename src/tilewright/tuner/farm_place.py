@@ -25,7 +25,7 @@ LANES = 32  # largest number of translation units that the builders compile at o
 class FarmPlace:
     """One device class of a farm, and the target for which its kernels are compiled.
 
-    The interface is that of :class:`~tilewright.measure.places.Place`. ``runners``: current number of runners.
+    It implements :class:`~tilewright.measure.measuring.MeasurementTarget`. ``runners``: current number of runners.
     """
 
     farm: Farm

@@ -32,12 +32,12 @@ from tilewright.database.transfer import Winner, settle, winners
 from tilewright.kernels import templates
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import OPERATORS, get_operator
-from tilewright.measure.places import Place
+from tilewright.measure.local_target import LocalTarget
 from tilewright.measure.runner import LocalRunner
 from tilewright.tuner.final import Final
 from tilewright.tuner.observer import Observer
 from tilewright.tuner.user_kernel import own_template
-from tilewright.tuner.verify import place_here
+from tilewright.tuner.verify import local_target_here
 
 NEEDS_TRUST = "needs --trust"
 """Start of the reason why a winner waits."""
@@ -78,7 +78,7 @@ def import_winners(
     holder of the device.
     """
     waiting = winners(database, op, ("pending", "failed") if again else ("pending",))
-    places: dict[str, Place | None] = {}
+    places: dict[str, LocalTarget | None] = {}
     for winner in waiting:
         key = winner.task.target.key
         if key not in places:
@@ -118,16 +118,16 @@ def checked_workload(workload: Workload, trust: bool = False) -> Workload:
     return workload
 
 
-def _place(target: Target, device: str) -> Place | None:
+def _place(target: Target, device: str) -> LocalTarget | None:
     try:
-        place = place_here(target, device)
+        place = local_target_here(target, device)
     except UsageError:  # a kind of target that this version does not know
         return None
     return place if place is not None and place.target.key == target.key else None
 
 
 def _run(
-    database: Database, of_run: list[Winner], place: Place, builder: Builder, runner: LocalRunner, trust: bool
+    database: Database, of_run: list[Winner], place: LocalTarget, builder: Builder, runner: LocalRunner, trust: bool
 ) -> Iterator[ImportedWinner]:
     """Check the winners of one run. The correct ones play a final with the stored kernel."""
     entering: list[tuple[Winner, Schedule]] = []

@@ -109,9 +109,9 @@ class TuneSettings:
         """
         require_whole("threads", threads, 1)
         if connection is None:
-            from tilewright.measure.places import find_place
+            from tilewright.measure.local_target import find_local_target
 
-            return find_place(self.target, self.device, threads)
+            return find_local_target(self.target, self.device, threads)
         from tilewright.tuner.farm_place import farm_places
 
         places = farm_places(connection, self.device, self.target, threads)

@@ -11,8 +11,8 @@ from tilewright.building.builder import Builder
 from tilewright.core import Artifact, Candidate, Failure, IllegalSchedule, Target
 from tilewright.database import Database, StoredArtifact, StoredKernel
 from tilewright.kernels import templates
+from tilewright.measure.local_target import LocalTarget, find_local_target
 from tilewright.measure.measuring import Runner
-from tilewright.measure.places import Place, find_place
 from tilewright.tuner.user_kernel import template_version
 
 
@@ -36,7 +36,7 @@ def verify(database: Database, *, op: str | None = None, device: str = "auto") -
     stored.sort(key=lambda k: (k.task.target.kind, k.task.target.key))
     for _, group in groupby(stored, key=lambda k: k.task.target.key):
         kernels = list(group)
-        place = place_here(kernels[0].task.target, device)
+        place = local_target_here(kernels[0].task.target, device)
         mine = [k for k in kernels if place is not None and k.device_model == place.device.model]
         if place is None or not mine:
             continue
@@ -45,12 +45,12 @@ def verify(database: Database, *, op: str | None = None, device: str = "auto") -
                 yield _one(database, kernel, builder, runner)
 
 
-def place_here(target: Target, device: str) -> Place | None:
+def local_target_here(target: Target, device: str) -> LocalTarget | None:
     """This machine's measurement target for ``target``; ``None`` if the machine or ``device`` does not run it."""
     backend = backends.backend_for(target) if device == "auto" else backends.backend_of(device)
     if target.kind not in backend.kinds or not backend.runs_here(target):
         return None
-    return find_place(target, device, target.threads)
+    return find_local_target(target, device, target.threads)
 
 
 def _one(database: Database, kernel: StoredKernel, builder: Builder, runner: Runner) -> Verified:

@@ -18,8 +18,8 @@ from tilewright.farm.link import Endpoint, Say
 from tilewright.farm.workers.service import Service
 from tilewright.farm.workers.work import Reply
 from tilewright.measure.devices import DeviceDescription
+from tilewright.measure.local_target import LocalTarget
 from tilewright.measure.measuring import Item
-from tilewright.measure.places import Place
 from tilewright.measure.runner import LocalRunner
 from tilewright.measure.timing import PairedComparison
 
@@ -54,7 +54,7 @@ class Bench:
     stop: threading.Event = field(default_factory=threading.Event)
 
 
-def local_bench(place: Place, device: DeviceDescription) -> Bench:
+def local_bench(place: LocalTarget, device: DeviceDescription) -> Bench:
     """A device of this machine."""
 
     def peaks(task: Task) -> Peaks:
@@ -77,7 +77,7 @@ def local_bench(place: Place, device: DeviceDescription) -> Bench:
     )  # fmt: skip
 
 
-def _step_aside(place: Place, cores: Sequence[int]) -> None:
+def _step_aside(place: LocalTarget, cores: Sequence[int]) -> None:
     """Keep this process off the cores that it measures on, where there are others. The child takes them itself."""
     others = set(place.build_cores) - set(cores)
     if others and hasattr(os, "sched_setaffinity"):

@@ -242,13 +242,13 @@ def runner(
     from tilewright.backends.cache import ArtifactCache
     from tilewright.farm.link import Endpoint
     from tilewright.farm.workers.runner import Runner, local_bench
-    from tilewright.measure.devices import describe_place, find
+    from tilewright.measure.devices import describe_device, find
 
     endpoint = Endpoint(reached.where, reached.credentials, "runner")
     place = find(device, target)
     for warning in place.warnings():
         say(f"warning: {warning}")
-    described = describe_place(place)
+    described = describe_device(place)
     called = name or f"{platform.node()}-{described.device}"
     say(f"offering {described.device} to device class {described.device_class}")
     return asyncio.run(

@@ -21,7 +21,7 @@ COMPILERS = 4
 
 
 @dataclass(frozen=True)
-class Place:
+class LocalTarget:
     """A target and the local device on which its kernels are measured.
 
     ``build_cores``: cores for compilers at any time. ``own_cores``: the device's cores, which compilers use only while
@@ -78,7 +78,7 @@ class Place:
         return self.backend.peaks(task, self.device)
 
 
-def find_place(target: str | Target = "auto", device: str = "auto", threads: int = 1) -> Place:
+def find_local_target(target: str | Target = "auto", device: str = "auto", threads: int = 1) -> LocalTarget:
     """Find the measurement target for a target and a device; either may be ``auto``, and the target a stored one.
 
     ``device``: cores (``cpu:0-1``), a GPU (``cuda``, ``cuda:0``) or ``emulator``. Raises ``UsageError`` if
@@ -86,4 +86,4 @@ def find_place(target: str | Target = "auto", device: str = "auto", threads: int
     """
     backend = choose_backend(target if isinstance(target, str) else target.name, device)
     chosen, where = backend.place(target, device, threads)
-    return Place(backend, chosen, where, *backend.build_cores(where))
+    return LocalTarget(backend, chosen, where, *backend.build_cores(where))
