@@ -37,7 +37,7 @@ from tilewright.database import Database
 from tilewright.farm.client import Farm
 from tilewright.farm.pki import certificates
 from tilewright.tuner import tune
-from tilewright.tuner.farm_place import farm_places
+from tilewright.tuner.farm_target import farm_targets
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 from harness.farm import FarmProcesses
@@ -249,7 +249,7 @@ class RealFarm:
     def ratio(self, one: str, other: str) -> float:
         """Speed of a run's winner over another's: the median of several comparisons on the farm, each built alone."""
         with self.client() as farm:
-            place = farm_places(farm)[0]
+            place = farm_targets(farm)[0]
             with place.builder() as builder, place.runner() as runner:
                 items = []
                 for name in (one, other):

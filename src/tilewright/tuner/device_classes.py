@@ -35,9 +35,9 @@ def tune_all(
     ``observer`` returns the observer for a class; ``settings`` are keywords of :func:`tune`. Ctrl-C ends the runs of
     all classes. Raises ``UsageError`` before anything is measured.
     """
-    from tilewright.tuner.farm_place import farm_places
+    from tilewright.tuner.farm_target import farm_targets
 
-    names = [p.device.name for p in farm_places(farm, device, target, threads)]
+    names = [p.device.name for p in farm_targets(farm, device, target, threads)]
     stop = settings.pop("stop", None) or threading.Event()
 
     def one(name: str) -> TuneResult | TilewrightError:

@@ -112,9 +112,9 @@ class TuneSettings:
             from tilewright.measure.local_target import find_local_target
 
             return find_local_target(self.target, self.device, threads)
-        from tilewright.tuner.farm_place import farm_places
+        from tilewright.tuner.farm_target import farm_targets
 
-        places = farm_places(connection, self.device, self.target, threads)
+        places = farm_targets(connection, self.device, self.target, threads)
         if len(places) > 1:
             raise UsageError("a run measures on one device class", "Name one, or use tilewright.tuner.tune_all")
         return places[0]

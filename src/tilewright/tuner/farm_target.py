@@ -22,7 +22,7 @@ LANES = 32  # largest number of translation units that the builders compile at o
 
 
 @dataclass(frozen=True)
-class FarmPlace:
+class FarmTarget:
     """One device class of a farm, and the target for which its kernels are compiled.
 
     It implements :class:`~tilewright.measure.measuring.MeasurementTarget`. ``runners``: current number of runners.
@@ -73,7 +73,7 @@ class FarmPlace:
             return runner.peaks(task)
 
 
-def farm_places(farm: Farm, device: str = "auto", target: str = "auto", threads: int = 1) -> list[FarmPlace]:
+def farm_targets(farm: Farm, device: str = "auto", target: str = "auto", threads: int = 1) -> list[FarmTarget]:
     """Return the device classes that ``device`` names: ``auto`` (the only class), ``all``, or names with commas.
 
     Raises ``UsageError`` for a class without a runner, and for ``auto`` if the farm has several classes.
@@ -95,13 +95,13 @@ def farm_places(farm: Farm, device: str = "auto", target: str = "auto", threads:
         if n not in there:
             helps = what_helps(farm.status(), n, farm.address)
             raise UsageError(f"the farm has no device class {n!r}", helps)
-    return [_place(farm, n, there[n], target, threads) for n in dict.fromkeys(names)]
+    return [_farm_target(farm, n, there[n], target, threads) for n in dict.fromkeys(names)]
 
 
-def _place(farm: Farm, name: str, devices: Sequence[RunnerDevice], target: str, threads: int) -> FarmPlace:
+def _farm_target(farm: Farm, name: str, devices: Sequence[RunnerDevice], target: str, threads: int) -> FarmTarget:
     first = devices[0]
     chosen = _target(first, target, threads)
-    return FarmPlace(farm, chosen, Device(name, first.model, chosen.kind), len(devices))
+    return FarmTarget(farm, chosen, Device(name, first.model, chosen.kind), len(devices))
 
 
 def _target(device: RunnerDevice, target: str, threads: int) -> Target:
