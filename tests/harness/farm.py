@@ -75,7 +75,7 @@ class SleepingMeasurer:
         a, b = pretended_seconds(challenger[0]), pretended_seconds(champion[0])
         return PairedComparison((a / b,) * sessions, (1.0,) * sessions, (a, b))
 
-    def anchor(self, candidate: Candidate, seconds: float) -> None:
+    def set_reference_time(self, candidate: Candidate, seconds: float) -> None:
         """It needs none."""
 
     def close(self) -> None:

@@ -45,7 +45,7 @@ class LyingDevice:
         self.phase = self.rng.uniform(0, 2 * math.pi)
         self.burst = (0.0, 0.0, 1.0)
         self.builds: list[float] = []
-        self.anchors: dict[Schedule, float] = {}
+        self.reference_times: dict[Schedule, float] = {}
         self.champion: Any = None
 
     # ------------------------------------------------------------------ what lies
@@ -104,8 +104,8 @@ class LyingDevice:
                     SAMPLE,
                     SAMPLE,
                 )  # type: ignore[misc]
-                seconds = self.anchors[incumbent[0].schedule] * paired.ratio
-            self.anchors[item[0].schedule] = seconds
+                seconds = self.reference_times[incumbent[0].schedule] * paired.ratio
+            self.reference_times[item[0].schedule] = seconds
             found.append(Measurement(seconds, 0.01, 15))
         return found
 

@@ -241,10 +241,10 @@ def test_inputs_are_rearranged_once_for_each_operand_set(
     assert [type(x) for x in outcomes(told)] == [Measurement, Measurement]
 
 
-def test_the_anchor_is_timed_again_from_time_to_time(
+def test_the_incumbent_is_timed_again_from_time_to_time(
     gpu_task: Task, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gpu_timing, "ANCHOR_EVERY", 3)
+    monkeypatch.setattr(gpu_timing, "RETIME_EVERY", 3)
     session, told = session_here()
 
     def measure(count: int) -> list[float]:

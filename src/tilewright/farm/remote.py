@@ -146,7 +146,7 @@ class FarmRunner(Runner):
         self._watch = watch
         self._restore = restore
         self._executor = ThreadPoolExecutor(2, "farm-batch")
-        self._anchors: dict[str, float] = {}
+        self._reference_times: dict[str, float] = {}
         self._closed = threading.Event()
         self._open: set[Job] = set()
 
@@ -215,15 +215,15 @@ class FarmRunner(Runner):
         """Outcomes of a job for each group, in one row. What several runners were lost with is done again item by item,
         to find the guilty one; so is what a device that failed in the middle left."""
         payload = _payload("measure", task, [], pairs=pairs)
-        if incumbent is not None and incumbent[0].key in self._anchors:
-            payload |= {"incumbent": item_json(incumbent), "anchor": self._anchors[incumbent[0].key]}
+        if incumbent is not None and incumbent[0].key in self._reference_times:
+            payload |= {"incumbent": item_json(incumbent), "anchor": self._reference_times[incumbent[0].key]}
         outcomes: list[Outcome] = []
         again: list[int] = []
         replies = self._replies([{**payload, "items": [item_json(i) for i in group]} for group in groups])
         for group, reply in zip(groups, replies, strict=True):
             for (candidate, _), outcome in zip(group, _outcomes(reply, len(group)), strict=True):
                 if isinstance(outcome, Measurement):
-                    self._anchors[candidate.key] = outcome.seconds
+                    self._reference_times[candidate.key] = outcome.seconds
                 elif outcome.kind is FailureKind.DEVICE_LOST and len(group) > 1 and _may_be_innocent(reply):
                     again.append(len(outcomes))
                 outcomes.append(outcome)

@@ -101,7 +101,7 @@ class GpuSession(TaskSession[GpuKernel]):
 
     def _reset(self, text: str) -> None:
         super()._reset(text)
-        self.since_anchor = 0
+        self.since_retimed = 0
         self._forget()
         if self.arena is not None:
             self.arena.close()
@@ -123,7 +123,7 @@ class GpuSession(TaskSession[GpuKernel]):
             self.tell(At())
             reasons = self.guard.end()
             if reasons:
-                self.since_anchor = gpu_timing.ANCHOR_EVERY  # the incumbent was timed under these conditions too
+                self.since_retimed = gpu_timing.RETIME_EVERY  # the incumbent was timed under these conditions too
             if not reasons or self.spoilt or pause is None:
                 break
             time.sleep(pause)
@@ -231,7 +231,7 @@ class GpuSession(TaskSession[GpuKernel]):
         before = self._clocks()
         self._ready(kernel)
         times = self._estimate(kernel)
-        self._renew_anchor()
+        self._retime_incumbent()
         incumbent = self.incumbent
         dropped = incumbent is not None and kernel.estimate > DROP * incumbent.own
         if not dropped:
@@ -241,7 +241,7 @@ class GpuSession(TaskSession[GpuKernel]):
         own = statistics.median(times)
         ratio = own / incumbent.own if incumbent is not None else None
         seconds = own if incumbent is None or ratio is None else incumbent.seconds * ratio
-        self.since_anchor += 1
+        self.since_retimed += 1
         seen: dict[str, Value] = {f"{k}_before": v for k, v in before.items()}
         seen |= {f"{k}_after": v for k, v in self._clocks().items()}
         seen |= {"launches": kernel.launched, "captured": kernel.captured, "checked_on": kernel.judged}
@@ -461,17 +461,17 @@ class GpuSession(TaskSession[GpuKernel]):
             self._end(e)
         except (TilewrightError, OSError):
             return None  # the error shows again when the kernel is an item
-        self.since_anchor = 0
+        self.since_retimed = 0
         return k
 
-    def _renew_anchor(self) -> None:
+    def _retime_incumbent(self) -> None:
         """Time the incumbent again from time to time: clocks change with temperature and power."""
         k = self.incumbent
-        if k is None or self.since_anchor < gpu_timing.ANCHOR_EVERY:
+        if k is None or self.since_retimed < gpu_timing.RETIME_EVERY:
             return
         self._warm(k)
         k.own = statistics.median(self._samples(k, k.plan()))
-        self.since_anchor = 0
+        self.since_retimed = 0
 
     def _end(self, error: TilewrightError) -> NoReturn:
         """Exit after an error that no kernel caused; the runner reads the reason from stderr."""

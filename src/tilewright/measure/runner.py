@@ -113,7 +113,7 @@ class LocalRunner(Runner):
         self._child: Child | None = None
         self._lock = threading.Lock()
         self._closed = threading.Event()
-        self._anchors: dict[str, float] = {}
+        self._reference_times: dict[str, float] = {}
         self._environments: dict[str, Pairs] = {}
         folder = self._settings["references"]
         self._watch = Watch(Path(folder) if folder else None, strict=self.backend.emulated)
@@ -177,9 +177,9 @@ class LocalRunner(Runner):
         assert reply.comparison is not None
         return reply.comparison
 
-    def anchor(self, candidate: Candidate, seconds: float) -> None:
+    def set_reference_time(self, candidate: Candidate, seconds: float) -> None:
         """Set the reference time of a kernel that was timed elsewhere: as the incumbent it counts as this fast."""
-        self._anchors[candidate.key] = seconds
+        self._reference_times[candidate.key] = seconds
 
     def close(self) -> None:
         """End the child, also during a batch (whose outcomes become ``DEVICE_LOST``)."""
@@ -218,7 +218,7 @@ class LocalRunner(Runner):
             request = messages.Measure(
                 program=task.workload.program, constants_passed=task.constants_passed, pairs=pairs or PAIRS,
                 items=tuple((n, messages.KernelFile.of(items[n])) for n in todo),
-                incumbent=incumbent and messages.KernelFile.of(incumbent, self._anchors.get(incumbent[0].key)),
+                incumbent=incumbent and messages.KernelFile.of(incumbent, self._reference_times.get(incumbent[0].key)),
             )  # fmt: skip
             try:
                 self._exchange(request, self._limit(task, incumbent), done.__setitem__)
@@ -328,13 +328,13 @@ class LocalRunner(Runner):
         longest = self._longest(task)
         if not self.backend.in_process:  # copying and checking the data takes far longer than the kernel
             return longest
-        seconds = self._anchors.get(incumbent[0].key) if incumbent else None
+        seconds = self._reference_times.get(incumbent[0].key) if incumbent else None
         return longest if seconds is None else min(longest, max(LEAST_DEADLINE, SLOWEST * seconds))
 
     def _described(self, item: Item, outcome: Outcome) -> Outcome:
         if not isinstance(outcome, Measurement):
             return outcome
-        self._anchors[item[0].key] = outcome.seconds
+        self._reference_times[item[0].key] = outcome.seconds
         # The child has added the facts that only it knows: the driver, the clocks.
         facts = {**dict(self._environment(item[1].compiler)), **dict(outcome.environment)}
         return replace(outcome, environment=tuple(facts.items()))
