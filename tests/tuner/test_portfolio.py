@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilewright.core import Extent
-from tilewright.tuner.portfolio import Places, portfolio
+from tilewright.tuner.portfolio import SampleSizes, portfolio
 
 
 @st.composite
@@ -51,18 +51,18 @@ def test_an_interval_says_what_it_loses() -> None:
 
 
 def test_sizes_that_are_searched_and_compared() -> None:
-    places = Places({"m": Extent(4096, 1, "m")})
-    assert list(places.anchors) == [1, 4, 16, 64, 256, 1024, 4096]
-    assert places.anchors[64] == {"m": 64}
-    assert set(places.anchors) < set(places.samples)
+    places = SampleSizes({"m": Extent(4096, 1, "m")})
+    assert list(places.searched) == [1, 4, 16, 64, 256, 1024, 4096]
+    assert places.searched[64] == {"m": 64}
+    assert set(places.searched) < set(places.samples)
     assert sum(n % 2 for n in places.samples) > len(places.samples) // 2
-    assert list(Places({"m": Extent(6, 5, "m")}).anchors) == [5, 6]
+    assert list(SampleSizes({"m": Extent(6, 5, "m")}).searched) == [5, 6]
 
 
 def test_sizes_of_two_ranges_grow_together_and_each_alone() -> None:
-    places = Places({"m": Extent(64, 1, "m"), "n": Extent(32, 2, "n")})
-    assert list(places.anchors.values()) == [{"m": 2, "n": 3}, {"m": 8, "n": 8}, {"m": 32, "n": 20}]  # middles
-    assert list(places.fewest.values()) == [*places.anchors.values(), {"m": 64, "n": 32}]
+    places = SampleSizes({"m": Extent(64, 1, "m"), "n": Extent(32, 2, "n")})
+    assert list(places.searched.values()) == [{"m": 2, "n": 3}, {"m": 8, "n": 8}, {"m": 32, "n": 20}]  # middles
+    assert list(places.fewest.values()) == [*places.searched.values(), {"m": 64, "n": 32}]
     assert list(places.samples.values())[-2:] == [{"m": 64, "n": 2}, {"m": 1, "n": 32}]
     assert places.spans(0, len(places.samples) - 1) == {"m": (1, 64), "n": (2, 32)}
     assert places.label(0) == "m=1 n=2"

@@ -13,7 +13,7 @@ from tilewright.kernels.operators import get_operator
 from tilewright.kernels.ranges import narrowed
 from tilewright.measure.timing import PairedComparison
 from tilewright.tuner.observer import Observer
-from tilewright.tuner.portfolio import Interval, Places
+from tilewright.tuner.portfolio import Interval, SampleSizes
 from tilewright.tuner.range_kernels import Comparing, Found
 
 TARGET = Target("cpu", "portable", "x86_64", (), 16, 16)
@@ -45,7 +45,7 @@ def settled(times: list[list[float]], choice: int, serving: int | None = None) -
     device = Device(seconds, [])
     every = cast(Any, device)
     tools = SimpleNamespace(place=SimpleNamespace(device=SimpleNamespace(model="m")), builder=every, runner=every)
-    comparing = Comparing(TASK, Places(TASK.workload.ranges), cast(Any, tools), every, Observer())
+    comparing = Comparing(TASK, SampleSizes(TASK.workload.ranges), cast(Any, tools), every, Observer())
     default = comparing.default
     schedules = [replace(default, launch=(*default.launch, ("place", n))) for n in range(len(times))]
     comparing.__dict__["default"] = schedules[0]
@@ -53,7 +53,7 @@ def settled(times: list[list[float]], choice: int, serving: int | None = None) -
         stored = Task(narrowed(TASK.workload, {"m": (1, 64)}), TARGET)
         device.serving = [SimpleNamespace(device_model="m", task=stored, schedule=schedules[serving])]
     found = [Found(s, "run", BUILT, t) for s, t in zip(schedules, seconds, strict=True)]
-    (interval,) = comparing.settled([Interval(1, 64, choice, 0.0, 0.0)], found, None)
+    (interval,) = comparing.decided([Interval(1, 64, choice, 0.0, 0.0)], found, None)
     return interval, device
 
 

@@ -174,7 +174,7 @@ def test_an_error_in_one_range_leaves_the_others(tmp_path: Path, monkeypatch: py
     compare = Comparing.timed
 
     def stumbles(self: Comparing, *how: Any) -> Any:
-        if self.places.extents["m"].high == 4:
+        if self.samples.extents["m"].high == 4:
             raise IndexError("of a template")
         return compare(self, *how)
 

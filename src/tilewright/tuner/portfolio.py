@@ -30,7 +30,7 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class Places:
+class SampleSizes:
     """Sample sizes of one or several ranges, each with a number that identifies it.
 
     For a single range, the number is the size. For several ranges the numbers count samples: first the samples in which
@@ -40,26 +40,26 @@ class Places:
     extents: Mapping[str, Extent]
 
     @cached_property
-    def anchors(self) -> dict[int, dict[str, int]]:
+    def searched(self) -> dict[int, dict[str, int]]:
         """Samples that are searched for kernels, spaced evenly on a logarithmic scale.
 
         For a single range they include both ends, as each interval may have its own kernel. For several ranges one
         kernel serves all sizes, and each sample is in the middle of the sizes that it represents.
         """
-        return {n: sizes for n, sizes in self.samples.items() if n in self._searched}
+        return {n: sizes for n, sizes in self.samples.items() if n in self._numbers}
 
     @cached_property
     def fewest(self) -> dict[int, dict[str, int]]:
-        """Samples that are compared even without remaining time: the anchors, and the greatest sizes."""
+        """Samples that are compared even without remaining time: the searched ones, and the greatest sizes."""
         greatest = BETWEEN * (self._count - 1)
-        return self.anchors if self.cuts else self.anchors | {greatest: self.samples[greatest]}
+        return self.searched if self.cuts else self.searched | {greatest: self.samples[greatest]}
 
     @cached_property
     def samples(self) -> dict[int, dict[str, int]]:
-        """Samples at which kernels are compared: the anchors and sizes between them, which few tile sizes divide."""
+        """Samples at which kernels are compared: searched ones, and sizes between them that few tile sizes divide."""
         if len(self.extents) == 1:
             ((name, extent),) = self.extents.items()
-            return {n: {name: n} for n in _between(extent, set(self._searched), 1 + BETWEEN * (self._count - 1))}
+            return {n: {name: n} for n in _between(extent, set(self._numbers), 1 + BETWEEN * (self._count - 1))}
         together = [
             {n: round(e.low * (e.high / e.low) ** share) for n, e in self.extents.items()}
             for k in range(1 + BETWEEN * (self._count - 1))
@@ -70,11 +70,11 @@ class Places:
 
     @property
     def _count(self) -> int:
-        """Number of anchors from the least to the greatest sizes."""
+        """Number of searched samples from the least to the greatest sizes."""
         return 1 + max(math.ceil(math.log(e.high / e.low, STEP)) for e in self.extents.values())
 
     @property
-    def _searched(self) -> Sequence[int]:
+    def _numbers(self) -> Sequence[int]:
         if len(self.extents) == 1:
             (extent,) = self.extents.values()
             return spread(extent.low, extent.high, self._count)

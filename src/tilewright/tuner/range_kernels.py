@@ -29,7 +29,7 @@ from tilewright.measure.measuring import at_sizes
 from tilewright.tuner.many import TunedTask
 from tilewright.tuner.observer import Observer
 from tilewright.tuner.paired import best_of, decide
-from tilewright.tuner.portfolio import Interval, Places, served
+from tilewright.tuner.portfolio import Interval, SampleSizes, served
 
 if TYPE_CHECKING:
     from tilewright.database import Database, StoredKernel
@@ -56,7 +56,7 @@ class Found:
 class RangeKernel:
     """An interval of a range, the schedule that serves it, and its regret against the fastest kernel of each size.
 
-    ``low`` and ``high`` are indices into :class:`~tilewright.tuner.portfolio.Places`; for a single range they are
+    ``low`` and ``high`` are indices into :class:`~tilewright.tuner.portfolio.SampleSizes`; for a single range they are
     sizes. ``sizes`` names the interval: ``m=17..300``.
     """
 
@@ -100,7 +100,7 @@ class Comparing:
     """
 
     task: Task
-    places: Places
+    samples: SampleSizes
     tools: Tools
     database: Database
     watcher: Observer
@@ -115,7 +115,7 @@ class Comparing:
 
         tuned = [
             (sizes, t.result, self.database.trials(t.result.run))
-            for sizes, t in zip(self.places.anchors.values(), searched, strict=True)
+            for sizes, t in zip(self.samples.searched.values(), searched, strict=True)
             if t.result
         ]
         bests = [self._bests(*one) for one in reversed(tuned)]
@@ -126,10 +126,10 @@ class Comparing:
         for kernel in serving:
             found.setdefault(kernel.schedule.key, Found(kernel.schedule, kernel.run_id))
         least = len(found)
-        for place, those in enumerate(bests):
-            for key, one in those.items():
+        for n, of_size in enumerate(bests):
+            for key, one in of_size.items():
                 found.setdefault(key, one)
-            least = len(found) if place == 0 else least
+            least = len(found) if n == 0 else least
         for sizes, result, trials in tuned:
             for trial in contenders(trials, each):
                 found.setdefault(trial.schedule.key, Found(trial.schedule.at(sizes), result.run))
@@ -155,7 +155,7 @@ class Comparing:
         """Draw schedules of templates that take the range but none of its searched sizes."""
         from tilewright.kernels.templates import templates_for
 
-        rng, high = random.Random(0), greatest(self.places.extents)
+        rng, high = random.Random(0), greatest(self.samples.extents)
         for template in templates_for(self.task):
             if template.name not in searched:
                 yield from (template.space(self.task).sample(rng).at(high) for _ in range(DRAWN))
@@ -165,7 +165,7 @@ class Comparing:
         """The default schedule at the greatest sizes."""
         from tilewright.kernels.templates import default_schedule
 
-        return default_schedule(self.task).at(greatest(self.places.extents))
+        return default_schedule(self.task).at(greatest(self.samples.extents))
 
     def _serving(self) -> list[StoredKernel]:
         """Stored kernels of parts of this range."""
@@ -178,7 +178,7 @@ class Comparing:
     def _has(self, other: Workload) -> bool:
         """Whether a workload is part of this range."""
         theirs = {n: (e.low, e.high) for n, e in other.ranges.items()}
-        if not theirs or not covers(self.places.extents, theirs):
+        if not theirs or not covers(self.samples.extents, theirs):
             return False
         return narrowed(self.task.workload, theirs).program == other.program
 
@@ -193,23 +193,23 @@ class Comparing:
         built = builder.wait(builder.submit(candidates, alone=len(candidates) == 1))
         alive = {n: b for n, b in enumerate(built) if isinstance(b, Artifact)}
         seconds: dict[int, dict[int, float]] = {n: {} for n in alive}
-        for place, sizes in tried.items():
-            if time.monotonic() > self.until and place not in self.places.fewest:
+        for number, sizes in tried.items():
+            if time.monotonic() > self.until and number not in self.samples.fewest:
                 continue
-            label = self.places.label(place)
+            label = self.samples.label(number)
             self.watcher.stage(f"comparing {len(alive)} kernels at {label}")
             kernels = [(Candidate(self.task, found[n].schedule), b) for n, b in alive.items()]
             one, items = at_sizes(self.task, kernels, sizes)
             outcomes = self.tools.runner.run(one, items, None, PAIRS)
             for n, outcome in zip(list(alive), outcomes, strict=True):
                 if isinstance(outcome, Measurement):
-                    seconds[n][place] = outcome.seconds
+                    seconds[n][number] = outcome.seconds
                 else:
                     self.watcher.warning(f"a kernel fails at {label}: {outcome.message}")
                     del alive[n]
         return [replace(found[n], artifact=b, seconds=seconds[n]) for n, b in alive.items()]
 
-    def settled(
+    def decided(
         self, cut: Sequence[Interval], found: Sequence[Found], weights: Mapping[int, float] | None
     ) -> list[Interval]:
         """Return each interval with the kernel to store. The interval's own choice must beat the default schedule and
@@ -217,7 +217,7 @@ class Comparing:
         places = {f.schedule.key: n for n, f in enumerate(found)}
         out = []
         for i in cut:
-            spans = self.places.spans(i.low, i.high)
+            spans = self.samples.spans(i.low, i.high)
             serving = [k.schedule for k in self._serving() if covers(k.task.workload.ranges, spans)]
             incumbents = [n for s in (*serving, self.default) if (n := places.get(s.key, i.kernel)) != i.kernel]
             sizes = [n for n in found[i.kernel].seconds if i.low <= n <= i.high]
@@ -238,7 +238,7 @@ class Comparing:
                 for f in (found[one], found[other]):
                     assert f.artifact is not None
                     kernels.append((Candidate(self.task, f.schedule), f.artifact))
-                task, (a, b) = at_sizes(self.task, kernels, self.places.at(next(turn)))
+                task, (a, b) = at_sizes(self.task, kernels, self.samples.at(next(turn)))
                 return self.tools.runner.compare(task, a, b, sessions)
 
             def compare(sessions: int) -> PairedComparison:
@@ -259,10 +259,10 @@ class Comparing:
         ready = []
         for interval in cut:
             one = found[interval.kernel]
-            if self.places.cuts and interval.low == interval.high and interval.low in self.places.anchors:
+            if self.samples.cuts and interval.low == interval.high and interval.low in self.samples.searched:
                 continue  # this size has a kernel of its own from its search
             high = max(interval.high, interval.low + 1)  # a range has two sizes; the next size is legal for it too
-            workload, schedule = narrowed(self.task.workload, self.places.spans(interval.low, high)), one.schedule
+            workload, schedule = narrowed(self.task.workload, self.samples.spans(interval.low, high)), one.schedule
             task = Task(workload, self.task.target)
             self.watcher.stage(f"checking the kernel of {workload.label}")
             candidate = Candidate(task, schedule)
@@ -295,7 +295,7 @@ class Comparing:
                 self.database.set_kernels(task, self.tools.place.device.model, None, [])
         return tuple(
             RangeKernel(
-                i.low, i.high, spanned(self.places.spans(i.low, i.high)), found[i.kernel].schedule,
+                i.low, i.high, spanned(self.samples.spans(i.low, i.high)), found[i.kernel].schedule,
                 found[i.kernel].run, i.worst, i.mean,
                 found[i.kernel].seconds[max(n for n in found[i.kernel].seconds if n <= i.high)],
             )

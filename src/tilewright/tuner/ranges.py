@@ -23,7 +23,7 @@ from tilewright.kernels.ranges import at
 from tilewright.size_ranges import params_at, ranges_in
 from tilewright.tuner.many import TunedTask, TuneTask, told, tune_many
 from tilewright.tuner.observer import Observer
-from tilewright.tuner.portfolio import Places, portfolio
+from tilewright.tuner.portfolio import SampleSizes, portfolio
 from tilewright.tuner.progress import LogProgress
 from tilewright.tuner.range_kernels import Comparing, Found, RangeKernel, Unfit
 from tilewright.tuner.result import html_table
@@ -55,7 +55,7 @@ class RangeResult:
     """
 
     task: Task
-    places: Places
+    places: SampleSizes
     searched: tuple[TunedTask, ...]
     kernels: tuple[RangeKernel, ...]
     compared: int
@@ -65,8 +65,8 @@ class RangeResult:
 
     @property
     def tuned(self) -> tuple[int, ...]:
-        """Indices of the places that were tuned one by one; for a single range, the sizes."""
-        return tuple(self.places.anchors)
+        """Numbers of the samples that were tuned one by one; for a single range, the sizes."""
+        return tuple(self.places.searched)
 
     @property
     def worst(self) -> float:
@@ -237,8 +237,8 @@ def _behind(n: int, listed: Sequence[_Listed], searched: Sequence[Sequence[Tuned
 def _uncompared(x: _Listed, searched: Sequence[TunedTask], target: Target, location: str) -> RangeResult:
     """The result of a range without compared kernels: nothing is stored for the range."""
     interrupted = any(t.interrupted for t in searched)
-    task, places = Task(x.workload, target), Places(x.workload.ranges)
-    return RangeResult(task, places, tuple(searched), (), 0, (), location, interrupted)
+    task, samples = Task(x.workload, target), SampleSizes(x.workload.ranges)
+    return RangeResult(task, samples, tuple(searched), (), 0, (), location, interrupted)
 
 
 def _compared(
@@ -251,26 +251,26 @@ def _compared(
     """
     place = tools.place
     begun = _uncompared(x, searched, place.target, database.location)
-    task, places = begun.task, begun.places
+    task, samples = begun.task, begun.places
     with place.lock(on_wait=lambda holder: watcher.waiting(place.device.name, holder)):
-        comparing = Comparing(task, places, tools, database, watcher, until)
-        tried = places.fewest if begun.interrupted else places.samples
+        comparing = Comparing(task, samples, tools, database, watcher, until)
+        tried = samples.fewest if begun.interrupted else samples.samples
         for chosen in (comparing.candidates(searched, most), [Found(comparing.default, None)]):
             found = comparing.timed(chosen, tried)
             while found:
-                cut = portfolio([f.seconds for f in found], x.task.portfolio or KERNELS if places.cuts else 1, weights)
-                cut = comparing.settled(cut, found, weights)
+                cut = portfolio([f.seconds for f in found], x.task.portfolio or KERNELS if samples.cuts else 1, weights)
+                cut = comparing.decided(cut, found, weights)
                 try:
                     stored = comparing.stored(cut, found)
                 except Unfit as e:
                     watcher.warning(f"{e}. The other kernels serve the range")
-                    high = greatest(places.extents)
+                    high = greatest(samples.extents)
                     unfit = e.kernel.schedule.at(high)  # may come from several sizes, or be a stored kernel's
                     found = [f for f in found if f.schedule.at(high) != unfit]
                     continue
                 sizes = tuple(found[0].seconds)
                 return replace(begun, kernels=stored, compared=len(found), sizes=sizes)
-        span = " ".join(map(repr, places.extents.values()))
+        span = " ".join(map(repr, samples.extents.values()))
         raise next(
             (t.problem for t in searched if t.problem is not None),
             TilewrightError(f"no kernel serves all of {span}", "Sizes that were tuned by themselves are stored"),
@@ -311,7 +311,7 @@ class _Listed:
         """Keys of the tasks in ``searched``."""
         if not self.workload.ranges:
             return [(self.workload.key, self.task.threads)]
-        sizes = [at(self.workload, n) for n in Places(self.workload.ranges).anchors.values()]
+        sizes = [at(self.workload, n) for n in SampleSizes(self.workload.ranges).searched.values()]
         return [(w.key, self.task.threads) for w in sizes]
 
 
@@ -337,13 +337,13 @@ def _searched_tasks(workload: Workload, operator: Operator, threads: int) -> lis
     """Tasks of a range's sample sizes. Raises ``UsageError`` for a workload without a range."""
     if not workload.ranges:
         raise UsageError(f"{workload.label} has no range", "Write a size as 1..4096, or remove --portfolio")
-    anchors = list(Places(workload.ranges).anchors.values())
-    sized = [at(workload, n) for n in anchors]
+    samples = list(SampleSizes(workload.ranges).searched.values())
+    sized = [at(workload, n) for n in samples]
     work = [w.flops + math.prod(w.output.shape) for w in sized]
     # The weights make a relative loss at a small size count as much as at a large size.
     return [
         TuneTask(*_one_size(operator, workload, w, n), max(work) / mine, threads)
-        for n, w, mine in zip(anchors, sized, work, strict=True)
+        for n, w, mine in zip(samples, sized, work, strict=True)
     ]
 
 
