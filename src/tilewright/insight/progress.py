@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tilewright.core import TrialRecord
 from tilewright.insight.points import time_of
 from tilewright.serialization import Json
-from tilewright.tuner.gain import MORE, expected_gain, worthless
+from tilewright.tuner.improvement import MORE, expected_improvement, negligible
 from tilewright.tuner.result import ENDS, why_ended
 from tilewright.units import SEARCH_TIME, with_unit
 
@@ -37,7 +37,7 @@ OUTLOOKS = {
 class Progress(Json):
     """``ended``: one of ``ENDS``, or ``None`` where that is not stored. ``best_at``: the number of the fastest trial.
 
-    ``gain``: the share by which as many trials as :data:`~tilewright.tuner.gain.MORE` are expected to improve the best.
+    ``gain``: expected relative improvement of the best time by :data:`~tilewright.tuner.improvement.MORE` more trials.
     ``outlook``: one of :data:`OUTLOOKS`.
     """
 
@@ -74,7 +74,7 @@ def progress_of(run: StoredRun, records: Sequence[TrialRecord], at_limit: bool =
     best = min(timed, key=lambda r: time_of(r) or 0.0).number if timed else None
     ended = why_ended(run.summary)
     measured = run.trials - sum(run.failed.values())
-    gain = expected_gain(records, MORE)
+    gain = expected_improvement(records, MORE)
     if ended == "space":
         outlook = "exhausted"
     elif at_limit:
@@ -82,7 +82,7 @@ def progress_of(run: StoredRun, records: Sequence[TrialRecord], at_limit: bool =
     elif gain is None:
         outlook = "few"
     else:
-        outlook = "unlikely" if worthless(gain, records) else "likely"
+        outlook = "unlikely" if negligible(gain, records) else "likely"
     return Progress(run.state, ended, run.trials, run.trials_wanted, measured, best, gain, outlook)
 
 

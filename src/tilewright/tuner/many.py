@@ -1,8 +1,8 @@
 """Tunes several tasks under one budget: each slice of trials goes to the task that is expected to save most.
 
 A task's worth is its weight (calls) times the expected improvement of a call's time, per second of trials
-(:mod:`tilewright.tuner.gain`). Every task gets its first trials before any task gets more. Of alternative tasks (one
-``choice``) only the fastest is called, so the slower ones save nothing before they overtake it.
+(:mod:`tilewright.tuner.improvement`). Every task gets its first trials before any task gets more. Of alternative tasks
+(one ``choice``) only the fastest is called, so the slower ones save nothing before they overtake it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tilewright.core import Task, TilewrightError, UsageError, Value, Workload
 from tilewright.errors import of_any
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.tuner.budget import Budget
-from tilewright.tuner.gain import expected_gain
+from tilewright.tuner.improvement import expected_improvement
 from tilewright.tuner.observer import Observer
 from tilewright.tuner.progress import LogProgress
 from tilewright.tuner.result import TuneResult, drift_note
@@ -343,9 +343,9 @@ def _worth(tunings: Sequence[Tuning], tasks: Sequence[TuneTask], n: int, timed: 
         return tasks[n].weight * max(0.0, called - best * (1 - UNTRIED)) / _trial_seconds(tunings, n)
         # A task behind an alternative may need more than a slice to overtake it.
     trials = (SLICE, 4 * SLICE, 16 * SLICE) if others else (SLICE,)
-    gains = {k: expected_gain(session.history, k) for k in trials}
+    improvements = {k: expected_improvement(session.history, k) for k in trials}
     unknown = LIKELY if count >= FIRST else EARLY / max(1, count)
-    saved: float = max((called - best * (1 - (unknown if g is None else g))) / k for k, g in gains.items())
+    saved: float = max((called - best * (1 - (unknown if g is None else g))) / k for k, g in improvements.items())
     return tasks[n].weight * max(0.0, saved) / _trial_seconds(tunings, n)
 
 

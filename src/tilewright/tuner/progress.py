@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.core import Failure, Task, TrialRecord
 from tilewright.kernels.speed import speed
-from tilewright.tuner.gain import MORE
+from tilewright.tuner.improvement import MORE
 from tilewright.tuner.observer import Observer
 from tilewright.units import SEARCH_TIME, named_time
 

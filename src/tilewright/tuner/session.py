@@ -30,7 +30,7 @@ from tilewright.database import Database
 from tilewright.measure.measuring import Runner
 from tilewright.tuner.budget import Budget
 from tilewright.tuner.clock import Clock
-from tilewright.tuner.gain import MORE, converged, expected_gain
+from tilewright.tuner.improvement import MORE, converged, expected_improvement
 from tilewright.tuner.observer import Observer
 from tilewright.tuner.strategies.base import Strategy
 
@@ -281,7 +281,7 @@ class Session:
                 if isinstance(b, Artifact) and r.seconds <= REPLACED * self.incumbent_seconds:
                     self.incumbent, self.incumbent_seconds = (Candidate(self.task, r.schedule), b), r.seconds
             self.observer.trial(r, best)
-        self.observer.outlook(expected_gain(self.history, MORE), self._left())
+        self.observer.outlook(expected_improvement(self.history, MORE), self._left())
 
     def _left(self) -> float | None:
         """Upper bound of the remaining search time in seconds; ``None`` before the first new trial."""

@@ -24,7 +24,7 @@ EARLIEST = 32
 """Number of trials below which no search counts as converged."""
 
 
-def expected_gain(history: Sequence[TrialRecord], more: int) -> float | None:
+def expected_improvement(history: Sequence[TrialRecord], more: int) -> float | None:
     """Relative reduction of the best time that ``more`` trials are expected to give; ``None`` for too few trials."""
     times = sorted({r.seconds for r in history if r.seconds is not None})[: TOP + 1]
     if len(times) < TOP + 1:
@@ -48,10 +48,10 @@ def converged(history: Sequence[TrialRecord]) -> bool:
     """Whether the expected improvement of further trials is below the noise of a time."""
     if len(history) < EARLIEST:
         return False
-    gain = expected_gain(history, MORE)
-    return gain is not None and worthless(gain, history)
+    improvement = expected_improvement(history, MORE)
+    return improvement is not None and negligible(improvement, history)
 
 
-def worthless(gain: float, history: Sequence[TrialRecord]) -> bool:
+def negligible(improvement: float, history: Sequence[TrialRecord]) -> bool:
     """Whether an improvement is below the noise of a time."""
-    return gain < max(LEAST, noise(history))
+    return improvement < max(LEAST, noise(history))
