@@ -188,7 +188,7 @@ def test_comparisons_of_the_same_kernels_add_up() -> None:
     both = one + PairedComparison((0.7,), (1.2,), (4.0, 5.0))
     assert both == PairedComparison((0.9, 0.8, 0.7), (1.0, 1.1, 1.2), (2.0, 3.0))
     assert PairedComparison.from_json(both.to_json()) == both
-    assert both.turned().ratio == pytest.approx(1 / 0.8)
+    assert both.swapped().ratio == pytest.approx(1 / 0.8)
 
 
 @pytest.mark.parametrize("change", [{"ratios": []}, {"itself": [1.0]}, {"ratios": [0.0, 1.0]}, {"seconds": [1.0]}])

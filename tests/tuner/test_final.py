@@ -187,7 +187,7 @@ def test_a_winner_wins_again_as_it_was_built_for_its_trial(play: Any, monkeypatc
 
     def unlucky(self: Bench, task: object, one: Any, other: Any, sessions: int) -> PairedComparison:
         found = compare(self, task, one, other, sessions)
-        return found.turned() if one[1].sha256 == "twin" else found
+        return found.swapped() if one[1].sha256 == "twin" else found
 
     assert not play([1.0], default=1.08)[1].default
     monkeypatch.setattr(Bench, "compare", unlucky)

@@ -13,7 +13,7 @@ from tilewright.kernels.arithmetic import arithmetic
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.speed import compulsory_bytes
 
-_ORDINARY = {"float64": "fp64", "int8": "dp4a"}
+_CUDA_CORES = {"float64": "fp64", "int8": "dp4a"}
 
 
 _READ = ("blocks_per_sm", "waves", "threads", "copy_threads", "global_bytes", "tensor_core", "shared_bytes_per_flop")
@@ -48,6 +48,6 @@ def estimated(task: Task, static: Mapping[str, float]) -> Bound:
         asked_bytes=static["global_bytes"] * (needed.share or 1.0),
         even=needed.share in (0, 1),
     )
-    unit = DTYPES[dtype].matrix_unit if static["tensor_core"] else _ORDINARY.get(dtype, "fp32")
+    unit = DTYPES[dtype].matrix_unit if static["tensor_core"] else _CUDA_CORES.get(dtype, "fp32")
     read = static["shared_bytes_per_flop"] * flops
     return estimate(work, unit, read, task.target, warpgroups=static["copy_threads"] > 0)

@@ -93,7 +93,7 @@ class PairedComparison:
         )  # fmt: skip
         return PairedComparison(self.ratios + other.ratios, self.itself + other.itself, (first, second))
 
-    def turned(self) -> PairedComparison:
+    def swapped(self) -> PairedComparison:
         """The comparison with swapped roles: the champion's time over the challenger's."""
         return PairedComparison(tuple(1 / r for r in self.ratios), self.itself, (self.seconds[1], self.seconds[0]))
 

@@ -125,9 +125,9 @@ def _paired(
     found: dict[str, PairedComparison] = {}
     for (one, other), comparison in compared.items():
         if other == "earlier":
-            found.setdefault("earlier", comparison.turned())
+            found.setdefault("earlier", comparison.swapped())
         if (one, other) == (CHALLENGER, default):
-            found |= {"default": comparison.turned()} if best == one else {CHALLENGER: comparison}
+            found |= {"default": comparison.swapped()} if best == one else {CHALLENGER: comparison}
         if (one, other) == (default, best):
             found["default"] = comparison
     return found
