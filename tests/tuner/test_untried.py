@@ -10,7 +10,7 @@ import numpy as np
 from tilewright import Library
 from tilewright.backends import parse_target
 from tilewright.core import Schedule, Task
-from tilewright.cost_model.choice import choice, foreseen
+from tilewright.cost_model.choice import choice, predicted_schedule
 from tilewright.cost_model.random import RandomCostModel
 from tilewright.cost_model.transfer import shipped
 from tilewright.kernels.operators import get_operator
@@ -58,9 +58,9 @@ def test_a_model_is_shipped_for_processors_and_for_cuda() -> None:
     assert shipped("opencl") is None
 
 
-def test_what_is_foreseen_is_legal_and_the_default_on_a_gpu() -> None:
+def test_the_predicted_schedule_is_legal_and_the_default_on_a_gpu() -> None:
     workload = get_operator("matmul").workload(**SIZES)
     here = Task(workload, parse_target("cpu:avx2", allow_foreign=True))
-    task_space(here).check(foreseen(here))
+    task_space(here).check(predicted_schedule(here))
     there = Task(workload, parse_target("cuda:sm_80", allow_foreign=True))
-    assert foreseen(there) == default_schedule(there)
+    assert predicted_schedule(there) == default_schedule(there)

@@ -25,7 +25,7 @@ def choice(model: CostModel, space: Space, initial: Sequence[Schedule], seed: in
     return candidates[int(np.argmax(model.predict(candidates)))]
 
 
-def foreseen(task: Task) -> Schedule:
+def predicted_schedule(task: Task) -> Schedule:
     """The schedule that the shipped model predicts to be fastest for a task. The default schedule without a shipped
     model, and on GPUs, where no model has predicted better ones (docs/strategies.md)."""
     default = default_schedule(task)

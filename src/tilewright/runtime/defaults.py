@@ -117,9 +117,9 @@ def _schedule(task: Task, nearest: Schedule | None) -> tuple[Schedule, str]:
             return template.space(task).carried(random.Random(0), nearest, template.default(task)), "nearest"
     try:
         with steady:
-            from tilewright.cost_model.choice import foreseen
+            from tilewright.cost_model.choice import predicted_schedule
 
-        return foreseen(task), "foreseen"
+        return predicted_schedule(task), "foreseen"
     except (ImportError, TilewrightError):  # without xgboost, or for a kind of task that it cannot judge
         return default_schedule(task), "default"
 
