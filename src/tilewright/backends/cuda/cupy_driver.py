@@ -121,7 +121,7 @@ class CupyContext(CudaContext):
                 properties = self._r.getDeviceProperties(index)
                 _, total = self._r.memGetInfo()
             finally:
-                if before:  # restoring no context would create one on the old device
+                if before:  # otherwise leave it: resetting the device would create a context
                     self._d.ctxSetCurrent(before)
             self.limits = limits_of(lambda number: int(self._r.deviceGetAttribute(number, index)), int(total))
             self.bus_id = str(self._r.deviceGetPCIBusId(index))
