@@ -61,7 +61,7 @@ def _tried(step: Callable[[], str | None]) -> bool | str:
 
 
 def _no_new_privileges() -> None:
-    """No started process gains privileges, by set-user-ID or otherwise."""
+    """Prevent started processes from gaining privileges, by set-user-ID or otherwise."""
     _check(_libc().prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 
 

@@ -28,8 +28,8 @@ class TuneSettings:
 
     ``trials``: largest number of trials, failed ones included. 0 builds, checks, times and stores the one schedule that
     the cost model chooses.
-    ``time_budget``: seconds for searches and finals together. ``until_converged``: the search ends once further trials
-    are expected to gain less than noise. Several tasks share both limits.
+    ``time_budget``: seconds for searches and finals together. ``until_converged``: the search ends once the
+    expected improvement of further trials is below the noise. Several tasks share both limits.
     ``target``: ``cpu``, ``cuda`` or a variant of either. ``device``: cores (``cpu:0-1``), a GPU
     (``cuda:0``), or ``emulator``, which runs CUDA kernels on this processor for development: its times mean
     nothing, and its kernels are never served.
