@@ -1,4 +1,4 @@
-"""Addresses of machines: of a farm's servers, of this machine."""
+"""Parses and joins the addresses of a farm's servers, and recognises addresses of this machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PORT = 8786
 
 
 def parse_address(address: str) -> tuple[str, list[tuple[str, int]]]:
-    """Scheme (``tls`` or ``tcp``), and host and port of every server in ``tls://HOST:PORT,HOST:PORT``.
+    """Returns the scheme (``tls`` or ``tcp``), and the host and port of every server in ``tls://HOST:PORT,HOST:PORT``.
 
     Raises ``FarmError``.
     """
@@ -32,18 +32,18 @@ def parse_address(address: str) -> tuple[str, list[tuple[str, int]]]:
 
 
 def joined(host: str, port: int | str) -> str:
-    """Host and port as addresses have them."""
+    """Host and port as one text; an IPv6 host gets brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address given by name or number is this machine's own."""
+    """Whether a host, given as a name or an IP address, is this machine's loopback."""
     address = ip_of(host)
     return host == "localhost" or (address is not None and address.is_loopback)
 
 
 def ip_of(host: str) -> IPv4Address | IPv6Address | None:
-    """The address that a text is; ``None`` for a name."""
+    """Parses an IP address; ``None`` for a host name."""
     try:
         return ip_address(host)
     except ValueError:

@@ -1,7 +1,7 @@
-"""Budgets: how much of everything a peer can make the farm hold. The code, nats-server's configuration and
+"""Budgets: the limits on what a peer can make the farm hold. The code, nats-server's configuration and
 docs/farm_reference.md take each number from here.
 
-A peer over a budget is refused (:class:`OverBudget`), with one line that names the limit and this file.
+The farm refuses a peer over a budget (:class:`OverBudget`), with one line that names the limit and this file.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ _HINT = "docs/farm_reference.md lists the limits; a farm's owner may raise this 
 
 @dataclass(frozen=True)
 class Budget:
-    """At most ``most`` of something. ``of``: what is counted, as "places of a worker"; ``then``: what becomes of more.
+    """A limit of ``most`` units. ``of``: the counted unit, as "places of a worker"; ``then``: what the farm does above
+    the limit.
 
-    ``values``: numbers, texts, lists and maps in a message, beside the bytes that ``most`` counts.
+    ``values``: largest number of values (numbers, texts, lists and maps) in a message, beside its limit in bytes.
     """
 
     name: str
@@ -29,7 +30,7 @@ class Budget:
     values: int = 0
 
     def check(self, amount: int) -> None:
-        """Raises ``OverBudget`` for more than there may be."""
+        """Raises ``OverBudget`` if ``amount`` exceeds the limit."""
         if amount > self.most:
             raise OverBudget(self, amount)
 
@@ -39,7 +40,7 @@ class Budget:
 
 
 class OverBudget(Refused):
-    """A peer asked the farm to hold more than its budget. ``budget``: which one."""
+    """A peer asked the farm to hold more than ``budget`` allows."""
 
     def __init__(self, budget: Budget, amount: int) -> None:
         said = f"{amount:,} {budget.of} are over the limit of {budget.most:,} ({budget.where})"
@@ -112,7 +113,7 @@ STORAGE = Budget("STORAGE", 4 * GIB, "bytes on a server's disk, or --storage: ma
 BUDGETS: tuple[Budget, ...] = tuple(v for v in list(vars().values()) if isinstance(v, Budget))
 
 BY_SUBJECT = {"jobs": JOB, "result": RESULT, "ask": ASK, "tell": ASK, "ctl": ASK, "cancel": CANCEL}
-"""Of a message's subject, by its first part. An answer has ``MESSAGE``."""
+"""Budget of a message, by the first part of its subject. An answer has the budget ``MESSAGE``."""
 
 
 def of_subject(subject: str) -> Budget:
@@ -120,5 +121,5 @@ def of_subject(subject: str) -> Budget:
 
 
 def cut(text: str) -> str:
-    """A text of this process as its budget lets it travel."""
+    """Truncates a text to the ``TEXT`` budget, in bytes of UTF-8."""
     return text.encode(errors="replace")[: TEXT.most].decode(errors="ignore")

@@ -1,7 +1,7 @@
 """A tuning client's end of a farm: jobs in, futures out, from any thread.
 
-The server may lose everything at any time: a client keeps each job until it has its result, and after every break asks
-for the result, looks whether the job still waits, and sends it again if neither is there.
+The server may lose everything at any time, so a client keeps each job until it has the job's result. After every break
+it asks for the result and looks whether the job still waits. If the server has neither, the client sends the job again.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ from tilewright.farm.link import IS_IT_THERE, SILENT, Endpoint, Link, end, waite
 from tilewright.farm.log import Log
 from tilewright.units import duration
 
-PATIENCE = 600.0  # seconds for which a farm that went away is waited for
+PATIENCE = 600.0  # seconds for which a client tries to reach a lost farm again
 ASK_SECONDS = 60.0
-LOOK_SECONDS = 30.0  # after which a job without a result is looked after
-COUNT_SECONDS = 1.0  # for which the number of workers is taken to stay
+LOOK_SECONDS = 30.0  # after which a client asks the server about a job without a result
+COUNT_SECONDS = 1.0  # for which the number of workers is cached
 SHARE_SECONDS = 0.5  # between a client's signs of life while it waits for jobs
-REMIND_SECONDS = 60.0  # between lines that say that nobody does this client's jobs
+REMIND_SECONDS = 60.0  # between messages that no worker takes this client's jobs
 PRIORITIES: Mapping[str, float] = {"low": 0.25, "normal": 1.0, "high": 4.0}
-"""Parts of a queue's seconds that clients get, relative to each other."""
+"""Weight of a client by its priority. Clients share the seconds of a queue's workers in proportion to their weights."""
 
 RESUME = "All measurements are stored; continue with tilewright tune --resume last"
-_FIRST_WINDOW = 2  # jobs sent before a keeper has said how many there may be
+_FIRST_WINDOW = 2  # jobs in the queue before a keeper has told the client its window
 
 
 @dataclass
 class Job:
-    """A job whose result is not here. ``sent``: when it was, last; ``times``: how often the server lost it."""
+    """A job that waits for its result. ``sent``: when it was last sent; ``times``: how often the server lost it."""
 
     id: str
     place: str
@@ -62,7 +62,7 @@ class Job:
 
 @dataclass
 class Queue:
-    """What this client has in one of the farm's queues."""
+    """This client's jobs in one of the farm's queues."""
 
     held: OrderedDict[str, Job] = field(default_factory=OrderedDict)  # not sent yet
     sent: dict[str, Job] = field(default_factory=dict)
@@ -70,18 +70,19 @@ class Queue:
     used: float = 0.0
     done: int = 0
     workers: int = 0
-    told: float = -math.inf  # when window and workers were
-    alone: float = -math.inf  # when the user was told that no worker takes its jobs; -inf: some do
+    told: float = -math.inf  # when a keeper last reported window and workers
+    alone: float = -math.inf  # when the user was told that no worker takes the queue's jobs; -inf: a worker does
 
 
 class Farm(Closing):
     """A connection to a farm. Use it as a context manager.
 
     ``address``: ``tls://HOST:PORT``, servers of a cluster with commas between. ``certs``: the folder that
-    ``tilewright farm init`` wrote, or one role's. ``patience``: seconds for which a farm that went away is waited for
-    before futures fail. ``say`` is told, from another thread, when it is away and when it is back. ``priority``: of
-    this client's jobs, ``low``, ``normal`` or ``high``. ``roles``: whose certificate to use, the first that is there.
-    Raises ``FarmError`` when it can't be reached at first, ``Refused`` when it turns this client down.
+    ``tilewright farm init`` wrote, or the folder of one role. ``patience``: seconds for which the client tries to reach
+    a lost farm before futures fail. ``say`` is called, from another thread, when the farm is lost and when it is back.
+    ``priority`` of this client's jobs: ``low``, ``normal`` or ``high``. ``roles``: the first role that has a
+    certificate in ``certs`` is used.
+    Raises ``FarmError`` when the farm can't be reached at first, ``Refused`` when the farm refuses this client.
     """
 
     def __init__(
@@ -99,7 +100,7 @@ class Farm(Closing):
         self._endpoint = Endpoint(address, None if certs is None else Path(certs).expanduser(), *roles)
         self.patience = patience
         self.cut_offs = 0
-        self.refused = 0  # messages that were no result of a worker of this farm
+        self.refused = 0  # messages that were not a result from a worker of this farm
         self._weight = PRIORITIES[priority]
         self._say, self._log = say, Log(say)
         self._session = secrets.token_hex(16)
@@ -129,10 +130,10 @@ class Farm(Closing):
     # ------------------------------------------------------------------ jobs
 
     def submit(self, place: str, payload: Mapping[str, Any], needs: Sequence[str] = ()) -> Future[dict[str, Any]]:
-        """Have a job done by whoever serves ``place``; the future has its result, a map of plain values.
+        """Submits a job to the workers that serve ``place``; the future has its result, a map of plain values.
 
         ``needs``: hashes of artifacts that the farm must have (:meth:`put`). The future raises ``FarmError`` when
-        the farm is gone for good. Cancelling it takes the job back if it has not begun.
+        the farm is lost for good. Cancelling the future withdraws the job if no worker has begun it.
         """
         job = Job(secrets.token_hex(16), place, payload, tuple(needs), Future())
         with self._lock:
@@ -145,7 +146,7 @@ class Farm(Closing):
         return job.future
 
     def _cancelled(self, job: Job) -> None:
-        job.future.set_running_or_notify_cancel()  # who waits for several futures hears of it by this alone
+        job.future.set_running_or_notify_cancel()  # as_completed() and wait() notice a cancelled future only then
         if self._forget(job) and not self._closed:
             self._call(self._take_back([job]))
 
@@ -156,12 +157,12 @@ class Farm(Closing):
     # ------------------------------------------------------------------ questions
 
     def ask(self, what: str, timeout: float = ASK_SECONDS, **more: Any) -> Any:
-        """Ask the farm's keeper something. Asked again if the connection breaks. Raises ``FarmError``."""
+        """Asks the farm's keeper a question, again if the connection breaks. Raises ``FarmError``."""
         command = what in ("drain", "quarantine", "release")
         return self._patiently(lambda link: link.ask({"what": what, **more}, tell=command), timeout)
 
     def _patiently(self, work: Callable[[Link], Coroutine[Any, Any, Any]], timeout: float) -> Any:
-        """Do something on the connection, on the next one if it breaks."""
+        """Runs ``work`` on the connection, and again on the next connection if it breaks."""
         deadline = time.monotonic() + max(timeout, self.patience if self._jobs else timeout)
         while True:
             if self._gone is not None or self._closed:
@@ -182,12 +183,12 @@ class Farm(Closing):
         return await work(self._link)
 
     def status(self) -> dict[str, Any]:
-        """Everything that the farm's keeper knows, as plain values (docs/farm.md)."""
+        """The farm's status as its keeper knows it, as plain values (docs/farm.md)."""
         found: dict[str, Any] = self.ask("status")
         return found
 
     def devices(self) -> dict[str, list[RunnerDevice]]:
-        """The devices of the runners that are connected, by device class."""
+        """The devices of the connected runners that take jobs, by device class."""
         found: dict[str, list[RunnerDevice]] = {}
         for w in self.status()["workers"]:
             if w["role"] == "runner" and takes_jobs(w):
@@ -196,7 +197,7 @@ class Farm(Closing):
         return found
 
     def workers(self, place: str) -> int:
-        """How many workers of a place take jobs, as of a second ago at most."""
+        """Number of workers that take a place's jobs, at most a second old."""
         queue = self._queues.setdefault(place, Queue())
         if time.monotonic() - queue.told > COUNT_SECONDS:
             queue.workers = len(self.devices().get(place, ()))
@@ -204,13 +205,13 @@ class Farm(Closing):
         return queue.workers
 
     def put(self, data: bytes) -> str:
-        """Bring an artifact to the farm; returns its hash."""
+        """Stores an artifact in the farm; returns its SHA-256."""
         name = sha256(data).hexdigest()
         self._patiently(lambda link: link.store(f"art.{name}", data), ASK_SECONDS)
         return name
 
     def get(self, name: str) -> bytes:
-        """An artifact by its hash, checked against it. Raises ``FarmError`` when the farm no longer has it."""
+        """Returns an artifact, checked against its SHA-256. Raises ``FarmError`` when the farm no longer has it."""
         data = self._patiently(lambda link: link.stored(subjects.ARTIFACTS, f"art.{name}"), ASK_SECONDS)
         if data is None:
             raise FarmError(f"the farm does not have the artifact {name[:64]}")
@@ -221,7 +222,7 @@ class Farm(Closing):
     # ------------------------------------------------------------------ life
 
     def close(self) -> None:
-        """Leave the farm. Jobs that are not done are taken back, their futures cancelled."""
+        """Leaves the farm, withdraws unfinished jobs and cancels their futures."""
         with self._lock:
             if self._closed:
                 return
@@ -288,11 +289,11 @@ class Farm(Closing):
             await link.close()
 
     async def _sharing(self, link: Link) -> None:
-        """Say what is waited for, learn how much of it may be queued; look after jobs that take long."""
+        """Reports the waiting jobs, learns the window of each queue, and asks about jobs that take long."""
         missed, said = 0, False
         while not link.closed.is_set():
             if self._jobs or said:
-                said = bool(self._jobs)  # once more when there are none
+                said = bool(self._jobs)  # one more report when no jobs are left
                 try:
                     await self._share(link)
                     await self._look_after(link)
@@ -300,8 +301,8 @@ class Farm(Closing):
                 except LinkClosed:
                     missed += 1
                     if missed >= SILENT - 1:
-                        link.closed.set()  # a connection that carries nothing
-                except FarmError as e:  # the keeper is away, or refuses: what was said last holds
+                        link.closed.set()  # the connection is open, but nothing passes through it
+                except FarmError as e:  # the keeper is away, or refuses: its last answer still holds
                     self._tell_trouble(e)
             self._hurry.clear()
             await waited(self._hurry, SHARE_SECONDS)
@@ -330,8 +331,10 @@ class Farm(Closing):
             await self._tell_alone(link, place, patience - said["empty"])
 
     async def _tell_alone(self, link: Link, place: str, left: float) -> None:
-        """Say that no worker takes the jobs of a place, at once and every minute, and when one does again. ``left``:
-        seconds for which jobs wait for one."""
+        """Says at once and every minute that no worker takes the jobs of a place, and when a worker takes them again.
+
+        ``left``: seconds for which jobs still wait for a worker.
+        """
         queue, now = self._queues[place], time.monotonic()
         waiting = len(queue.held) + len(queue.sent)
         if queue.workers or not waiting:
@@ -344,7 +347,8 @@ class Farm(Closing):
             queue.alone = now
 
     async def _look_after(self, link: Link, every: bool = False) -> None:
-        """Of jobs that were sent long ago, or before the connection broke: take the result, or send it again."""
+        """Takes the results of jobs that were sent long ago; sends a job again that the server has lost. ``every``:
+        look at all sent jobs, as after a break."""
         now = time.monotonic()
         late = now if every else now - LOOK_SECONDS
         jobs = [j for q in self._queues.values() for j in q.sent.values() if (j.sent or 0.0) < late]
@@ -358,8 +362,8 @@ class Farm(Closing):
             if job.id in self._jobs:
                 with contextlib.suppress(LinkClosed, NotStored):
                     if await link.stored(subjects.queue_of(job.place)[0], self._subject(job)) is not None:
-                        continue  # it waits, or somebody is at it
-                job.times += 1  # the server may remember the name, without the job
+                        continue  # it still waits, or a worker has it
+                job.times += 1  # part of the message id: the server may still know the old id, but not the job
                 await self._send(job)
 
     def _queue_up(self, job: Job) -> None:
@@ -378,7 +382,7 @@ class Farm(Closing):
                 self._loop.create_task(self._send(job))
 
     async def _send(self, job: Job) -> None:
-        """Have the server queue a job; where it cannot, the job is looked after soon."""
+        """Has the server queue a job. If the server cannot, the client looks at the job again soon."""
         link = self._link
         if link is None:
             return
@@ -388,7 +392,7 @@ class Farm(Closing):
             self._full = False
         except (LinkClosed, NotStored) as e:
             job.sent = time.monotonic() - LOOK_SECONDS + 2 * SHARE_SECONDS
-            if not link.closed.is_set():  # later servers answer nothing at all while their disk is full
+            if not link.closed.is_set():  # newer nats-servers do not answer at all while their disk is full
                 self._tell_trouble(e)
         except FarmError as e:
             if self._forget(job):
@@ -411,13 +415,13 @@ class Farm(Closing):
         with self._lock:
             job = self._jobs.get(subject.rpartition(".")[2])
         if job is None:
-            return  # a second one, or of a job that was cancelled
+            return  # a second result, or the result of a cancelled job
         try:
             said, _ = link.seal.open(subject, data, (subjects.role_for(job.place),))
             seconds = float(said["seconds"])
             if not 0.0 <= seconds < math.inf:
                 raise ValueError("seconds")
-        except Stale as e:  # it is looked for again, as one that was missed
+        except Stale as e:  # _look_after asks for the result again
             self._tell_trouble(e)
             return
         except (FarmError, *NONSENSE) as e:
@@ -431,7 +435,7 @@ class Farm(Closing):
     def _finish(self, job: Job, result: Any) -> None:
         if self._forget(job):
             self._over(job)
-            with contextlib.suppress(InvalidStateError):  # cancelled meanwhile
+            with contextlib.suppress(InvalidStateError):  # the job was cancelled meanwhile
                 if isinstance(result, dict):
                     job.future.set_result(result)
                 else:
@@ -455,7 +459,7 @@ class Farm(Closing):
         await link.publish(subject, link.seal.seal(subject, what))
 
     def _ended(self, life: Future[None]) -> None:
-        """Whatever ends the connection's task, nobody may wait for it any more."""
+        """Called when the connection's task ends, also by an error: futures that wait for it must fail, not hang."""
         error = None if life.cancelled() else life.exception()
         if error is not None:
             self._give_up(FarmError(f"the connection to the farm failed ({type(error).__name__}: {error})", RESUME))
@@ -464,7 +468,7 @@ class Farm(Closing):
         with self._lock:
             self._gone = error
             jobs, self._jobs = list(self._jobs.values()), {}
-        self._online.set()  # whoever asks is told
+        self._online.set()  # wakes the callers that wait for a connection
         for job in jobs:
             with contextlib.suppress(InvalidStateError):
                 job.future.set_exception(error)
@@ -480,7 +484,7 @@ class Farm(Closing):
         self._thread.join(5.0)
 
     def _work(self) -> None:
-        """The thread: the loop until it is stopped, then the end of what is left."""
+        """The thread's function: runs the event loop until it is stopped, then ends the tasks that are left."""
         self._loop.run_forever()
         self._loop.run_until_complete(end(*asyncio.all_tasks(self._loop)))
         self._loop.close()

@@ -1,4 +1,4 @@
-"""Reads msgpack from peers, bounded in depth, count and memory: everything is measured before anything is made."""
+"""Reads msgpack from peers, bounded in depth, count and memory: a first pass measures a message before decoding."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ _TEXT, _OTHER, _LIST, _MAP, _REFUSED = range(5)
 
 
 class NoMessage(FarmError):
-    """Bytes that are no message of plain values."""
+    """Bytes that are not a message of plain values."""
 
     kind = "no_message"
 
 
 def _forms() -> list[tuple[int, int, int]]:
-    """By first byte: what a value is, its bytes or entries as far as that byte tells, and how many bytes tell more."""
+    """Table by a value's first byte: its kind, its bytes or entries that are known from that byte, and the number of
+    length bytes that follow."""
     forms = [(_OTHER, 1, 0)] * 0x80
     forms += [(_MAP, n, 0) for n in range(16)] + [(_LIST, n, 0) for n in range(16)]
     forms += [(_TEXT, 1 + n, 0) for n in range(32)]
@@ -37,24 +38,28 @@ _FORMS = _forms()
 
 
 def unpack(data: bytes, budget: Budget = MESSAGE) -> dict[str, Any]:
-    """The map of plain values in ``data``: texts as keys, no extension types.
+    """Decodes a map of plain values: keys are texts, extension types are refused.
 
-    Raises ``OverBudget`` for more bytes, values or levels than there may be, ``NoMessage`` for anything but such a map.
+    Raises ``OverBudget`` if the bytes, values or levels exceed their limits, ``NoMessage`` if ``data`` is not a map of
+    plain values.
     """
     budget.check(len(data))
     _measure(data, budget)
     try:
         message: dict[str, Any] = require_msgpack().unpackb(data, raw=False)
-    except ValueError as e:  # a text that is no UTF-8
+    except ValueError as e:  # a text that is not UTF-8
         raise NoMessage(f"not a message: {type(e).__name__}") from None
     return message
 
 
 def _measure(data: bytes, budget: Budget) -> None:
-    """Go through the values without making them. A header that promises more than follows is found before memory is
-    taken for it: entries of all maps and lists together are no more than bytes."""
+    """Checks the structure of a message without decoding its values.
+
+    Every entry takes at least one byte. So a header that announces more entries than bytes follow is refused before
+    memory is allocated for it.
+    """
     at, end, count = 0, len(data), 1
-    outer: list[tuple[int, bool]] = []  # entries that follow in the containers around, and whether these are maps
+    outer: list[tuple[int, bool]] = []  # of each enclosing container: entries left, and whether it is a map
     left, is_map = 1, False
     while True:
         while not left:

@@ -1,4 +1,4 @@
-"""What a runner says of its device."""
+"""A runner's description of its device, read from a message."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _CLASS = r"[a-z0-9][a-z0-9.+-]{0,99}"
 
 
 class RunnerDevice(DeviceDescription):
-    """A runner's device, as it travels."""
+    """A device description that a runner sent."""
 
     @staticmethod
     def from_json(data: Any) -> RunnerDevice:
-        """From what a runner sent, which may be anything. Raises ``FarmError`` that names the field at fault.
+        """Reads and checks an untrusted description. Raises ``FarmError`` that names the field at fault.
 
-        Whether there is such a target is for whoever compiles for it.
+        Whether the target exists is not checked here; the builder that compiles for it decides.
         """
         with understood("a runner described its device wrongly", "Use the same Tilewright version on both ends"):
             found = decode(RunnerDevice, data)
@@ -33,7 +33,7 @@ class RunnerDevice(DeviceDescription):
                 (_is(backend.device_form, found.device), "device is not a device's name"),
                 (_is(_CLASS, found.device_class), "device_class is not a class' name"),
                 (found.model, "model is empty"),
-                # Compilers and their flags are chosen by these.
+                # The target's names select compilers and their flags.
                 (_is(WORD, target.variant), "target.variant is not a word"),
                 (_is(WORD, target.arch), "target.arch is not a word"),
                 (all(_is(WORD, x) for x in target.isa), "target.isa is not a list of words"),

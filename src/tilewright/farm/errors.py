@@ -1,50 +1,50 @@
-"""What can go wrong in a farm that its user can mend."""
+"""Errors of a farm that its user can correct."""
 
 from __future__ import annotations
 
 from tilewright.errors import TilewrightError
 
 NONSENSE = (LookupError, TypeError, ValueError, AttributeError, OverflowError)
-"""What reading plain values of a peer raises where they are not what they should be."""
+"""Exceptions that reading a peer's plain values raises where they are malformed."""
 
 
 class FarmError(TilewrightError):
-    """A farm's certificates, settings or connections are not as they must be."""
+    """A farm's certificates, settings or connections are at fault."""
 
     kind = "farm"
 
 
 class Refused(FarmError):
-    """A peer was turned down: who it is, or what it asked for, is not allowed."""
+    """The farm refuses a peer: its identity or its request is not allowed."""
 
     kind = "refused"
 
 
 class Taken(Refused):
-    """Another process has the name. It may be dead, which shows after a few heartbeats."""
+    """Another process has the name. If that process is dead, the farm notices after a few heartbeats."""
 
     kind = "taken"
 
 
 class Stale(FarmError):
-    """It is not known who is revoked, so that no signature counts. A newer list may come."""
+    """No current list of revoked certificates is known, so no signature counts. A newer list may arrive."""
 
     kind = "stale"
 
 
 class LinkClosed(FarmError):
-    """The connection is gone, or nobody answered on it."""
+    """The connection is lost, or the other end did not answer."""
 
     kind = "link_closed"
 
 
 class Unreachable(FarmError):
-    """Nobody answers at the farm's address. It may be there later."""
+    """No server answers at the farm's address. A later attempt may succeed."""
 
     kind = "unreachable"
 
 
 class NotStored(FarmError):
-    """The server is there, but keeps nothing: no such queue yet, or no room."""
+    """The server answers, but does not store the message: the queue does not exist yet, or the server has no room."""
 
     kind = "not_stored"

@@ -1,8 +1,8 @@
-"""Which keys that sign bundles are revoked, as readers of bundles follow a farm's list of revoked certificates.
+"""Tells readers of bundles which signing keys are revoked, by a farm's list of revoked certificates.
 
-It is the list that the farm's peers have (:mod:`~tilewright.farm.pki.revocations`), checked by the same code and kept
-in the same folder. A reader gets it from its place: a keeper, a web server, or a file. That need not answer at every
-moment, as a keeper must for the peers: without it the newest list that is known counts until it ends.
+The farm's peers use the same list (:mod:`~tilewright.farm.pki.revocations`), checked by the same code and kept in the
+same folder. A reader gets the list from a source: a keeper, a web server, or a file. The source need not answer at
+every moment, as a keeper must for peers: until it answers, the newest known list counts until that list ends.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from tilewright.farm.pki.revocations import FRESH, RevocationList, Revocations
 from tilewright.forking import ForkLock, imported, steady
 from tilewright.paths import cache_root
 
-ANSWER_SECONDS = 15.0  # in which a place has answered
-_LONGEST = 2 * MESSAGE.most  # bytes that are read of a list, which may be text
+ANSWER_SECONDS = 15.0  # timeout of a question to the list's source
+_LONGEST = 2 * MESSAGE.most  # bytes read of a list; PEM takes more bytes than DER
 _CA = "ca.pem"
-_READERS = ("reader", "client", "administrator", "runner", "builder")  # whose certificate is shown to a server
+_READERS = ("reader", "client", "administrator", "runner", "builder")  # roles whose certificate a server accepts
 _SIGNED = ("tilewright.farm.pki.x509", "cryptography.hazmat.backends.openssl.backend")
 _WEB = ("urllib.request", "encodings.idna")
 _MODULES = {
@@ -38,24 +38,25 @@ _MODULES = {
     ),
     "http": _WEB, "https": _WEB,
 }  # fmt: skip
-"""What asking imports, by the scheme of the place."""
+"""Modules that asking imports, by the scheme of the source."""
 
 _log = logging.getLogger("tilewright.runtime")
 
 
 class Followed:
-    """A farm's list, from ``place``: ``tls://HOST:PORT`` of its server, an ``http`` or ``https`` URL, or a file's path.
+    """A farm's list of revoked certificates, from ``place``: ``tls://HOST:PORT`` of its server, an ``http`` or
+    ``https`` URL, or a file's path.
 
-    ``certs``: a folder with the authority's certificate, and for a server one of the reader's own, as farm commands
-    take it. Safe to share among threads. Raises ``FarmError`` where there is no such certificate.
+    ``certs``: a folder with the authority's certificate. A ``tls`` place also needs the reader's own certificate
+    there, as farm commands take it. Safe to share among threads. Raises ``FarmError`` where a certificate is missing.
     """
 
     def __init__(self, place: str, certs: Path) -> None:
         self.place, self._certs = place, certs
         self._scheme = place.partition("://")[0] if "://" in place else ""
         for name in (*_SIGNED, *_MODULES.get(self._scheme, ())):
-            with contextlib.suppress(ModuleNotFoundError):  # of a package whose absence asking reports
-                imported(name)  # now: while another thread asks, this process may fork
+            with contextlib.suppress(ModuleNotFoundError):  # asking reports the missing package
+                imported(name)  # now, because this process may fork while another thread asks
         homes = (certs, certs / AUTHORITY, *(certs / r for r in ROLES))
         with explained(certs):
             found = next((h / _CA for h in homes if (h / _CA).exists()), None)
@@ -64,11 +65,12 @@ class Followed:
         self.revocations = Revocations(found)
         self.revocations.remember(cache_root() / "farm")
         self._lock = ForkLock()
-        self._asked = float("-inf")  # the steady clock when the place was last asked
+        self._asked = float("-inf")  # time.monotonic() of the last question to the source
         self._asking: threading.Thread | None = None
 
     def revokes(self, public: bytes) -> str:
-        """Which list revokes a key (32 bytes), in words; empty where it does not. Raises ``Stale`` without a list."""
+        """Names the list that revokes a public key (32 bytes); empty if the key is not revoked. Raises ``Stale``
+        without a list."""
         self._look()
         if self.revocations.lists(key_serial(public)):
             return f"list {self.revocations.number} of {self.place}"
@@ -76,13 +78,13 @@ class Followed:
         return ""
 
     def stamp(self) -> tuple[object, ...]:
-        """What tells one answer of :meth:`revokes` from another."""
+        """Key for caching answers of :meth:`revokes`: answers can differ only between different stamps."""
         self._look()
         newest = self.revocations.newest
         return (self.revocations.number, newest is not None and newest.until < time.time())
 
     def ask(self) -> RevocationList:
-        """Get the list from its place now. Raises ``FarmError``."""
+        """Gets the list from its source now. Raises ``FarmError``."""
         if self._scheme == "tls":
             with steady, asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(_Steady())) as runner:
                 runner.run(self._ask_keeper())
@@ -93,7 +95,8 @@ class Followed:
         return self.revocations.require_list()
 
     def _look(self) -> None:
-        """Have the place asked in time: beside the caller as a rule, who waits where it was not asked for a minute."""
+        """Has a thread ask the source when the last question is ``FRESH / 2`` seconds old. The caller waits for the
+        answer only if the source was not asked for ``FRESH`` seconds."""
         if time.monotonic() - self._asked < FRESH / 2:
             return
         with self._lock:
@@ -139,7 +142,7 @@ class Followed:
                     data = answer.read(_LONGEST)
             except (OSError, ValueError, HTTPException) as e:
                 if isinstance(e, HTTPError):
-                    e.close()  # an answer too, and from Python 3.14 on one that warns where it is left open
+                    e.close()  # an HTTPError is an open response; from Python 3.14 on, leaving it open warns
                 raise FarmError(
                     f"{self.place} has no list of revoked certificates: {e}", "Check the address or file"
                 ) from None
@@ -147,7 +150,8 @@ class Followed:
 
 
 class _Steady(selectors.DefaultSelector):
-    """Of a loop that runs under ``steady``: its process forks while it waits, and not in the middle of a signature."""
+    """Selector of an event loop that runs under the lock ``steady``. It releases the lock while it waits, so that the
+    process forks then, and not in the middle of a signature."""
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         steady.release()
@@ -159,15 +163,15 @@ class _Steady(selectors.DefaultSelector):
 
 @functools.cache
 def follow(place: str, certs: str) -> Followed:
-    """The one that all bundles of this process share. Raises as :class:`Followed` does."""
+    """The :class:`Followed` that all bundles of this process share. Raises as :class:`Followed` does."""
     return Followed(place, Path(certs))
 
 
 def _der(data: bytes) -> bytes:
-    """A list of a file, as it travels in messages."""
+    """Converts a list that was read from a file or URL, PEM or DER, to DER."""
     from tilewright.farm.pki import x509
 
     try:
         return x509.revocation_list_der(data) if data.lstrip().startswith(b"-----") else data
     except ValueError:
-        return b""  # which is no list
+        return b""  # which is refused as a list

@@ -1,4 +1,4 @@
-"""What is wrong in a farm, the worst first, as its status tells it: for the command line, pages and clients."""
+"""Finds the problems in a farm's status, the worst first: for the command line, pages and clients."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from tilewright.farm.pki.revocations import WARNING_DAYS
 from tilewright.serialization import Json
 from tilewright.units import counted, duration
 
-CLOCK_SECONDS = 30.0  # by which clocks may differ: certificates and lists of revoked ones begin and end by them
+CLOCK_SECONDS = 30.0  # by which clocks may differ: they decide when certificates and revocation lists begin and end
 SOON = WARNING_DAYS * 86400.0  # seconds before a certificate's end
-NEARLY_FULL = 0.9  # of what a queue or a server's disk holds
-NAMED = 5  # workers in a sentence
+NEARLY_FULL = 0.9  # share of the capacity of a queue or a server's disk
+NAMED = 5  # names in a message; further ones are counted
 WORKER_STATES = ("quarantined", "draining", "silent", "busy", "idle")
 
 
 @dataclass(frozen=True)
 class Problem(Json):
-    """``message``: what is wrong, with names. ``hint``: what to do. ``kind``: a word for scripts."""
+    """A problem in a farm. ``message``: the fault, with names. ``hint``: what to do. ``kind``: a word for scripts."""
 
     kind: str
     message: str
@@ -34,7 +34,8 @@ class Problem(Json):
 
 
 def worker_state(worker: Mapping[str, Any]) -> str:
-    """A worker's state, one of ``WORKER_STATES``. A worker that ends jobs between two signs of life is busy too."""
+    """A worker's state, one of ``WORKER_STATES``. A worker that finished a job between its last two heartbeats is
+    busy."""
     if worker["quarantine"]:
         return "quarantined"
     if worker["draining"]:
@@ -45,25 +46,28 @@ def worker_state(worker: Mapping[str, Any]) -> str:
 
 
 def problems(status: Mapping[str, Any], address: str = "ADDRESS") -> list[Problem]:
-    """Everything that is wrong, the worst first. ``status``: of :meth:`~tilewright.farm.client.Farm.status`, also of an
-    earlier version. ``address``: of the farm, for the commands in the hints."""
+    """All problems in a status, the worst first.
+
+    ``status``: from :meth:`~tilewright.farm.client.Farm.status`, also of an earlier version. ``address`` of the farm,
+    for the commands in the hints.
+    """
     return [p for look in _LOOKS for p in look(status, address)]
 
 
 def device_classes(status: Mapping[str, Any]) -> list[str]:
-    """The device classes that have a runner which takes jobs."""
+    """The device classes for which a runner takes jobs."""
     return sorted({p for w in status["workers"] if w["role"] == "runner" and takes_jobs(w) for p in w["places"]})
 
 
 def no_worker(status: Mapping[str, Any], place: str, waiting: int, address: str) -> Problem:
-    """Jobs wait for a device class or compiler that no worker takes jobs of."""
+    """The problem that ``waiting`` jobs wait for a device class or compiler that no worker serves."""
     worker = "builder for" if place.startswith("build:") else "runner of device class"
     message = f"No {worker} {place} takes jobs, and {counted(waiting, 'job')} wait{'s' * (waiting == 1)}"
     return Problem("no_worker", message, what_helps(status, place, address))
 
 
 def what_helps(status: Mapping[str, Any], place: str, address: str) -> str:
-    """What to do where no worker takes jobs of a place: release or start one; and the device classes that have some."""
+    """The hint where no worker takes a place's jobs: release or start a worker, and which device classes have one."""
     out = [w["name"] for w in status["workers"] if place in w["places"] and w["quarantine"]]
     if out:
         return f"In quarantine: {_names(out)}. Mend the cause, then: {_release(sorted(out)[0], address)}"
@@ -78,7 +82,7 @@ def start_command(place: str, address: str) -> str:
     certs = "--certs DIR " if address.startswith("tls:") else ""
     if place.startswith("build:"):
         return f"tilewright farm builder {certs}{address}"
-    cores = re.fullmatch(r"cpu-.*-(\d+)c", place)  # the class of a processor ends in the number of its cores
+    cores = re.fullmatch(r"cpu-.*-(\d+)c", place)  # a CPU's device class ends in its number of cores
     device = "cuda:0" if cores is None else "cpu:0" if cores[1] == "1" else f"cpu:0-{int(cores[1]) - 1}"
     return f"tilewright farm runner {certs}--device {'opencl:0' if place.startswith('opencl') else device} {address}"
 

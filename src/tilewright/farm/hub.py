@@ -1,4 +1,4 @@
-"""The middle of a farm: its server, and the keeper beside it. What ``tilewright farm server`` and ``farm up`` run."""
+"""A farm's server and the keeper beside it, as ``tilewright farm server`` and ``farm up`` run them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ from tilewright.farm.server import START_SECONDS, Cluster, NatsServer
 
 
 class Hub:
-    """A farm's server and keeper until :meth:`stop`. ``certs``: a folder with a server's certificate, ``None`` for a
-    farm of this machine alone. ``timing``: as of :class:`~tilewright.farm.keeper.Keeper`."""
+    """Runs a farm's server and keeper until :meth:`stop`.
+
+    ``certs``: a folder with a server's certificate, ``None`` for a farm of this machine alone. ``timing``: the
+    parameters in seconds of :class:`~tilewright.farm.keeper.Keeper`.
+    """
 
     def __init__(
         self, certs: Path | None, host: str, port: int, state: Path, *, cluster: Cluster | None = None,
@@ -32,7 +35,8 @@ class Hub:
         self._more = {"replicas": replicas, "storage": storage, "say": say, **timing}
 
     async def start(self, wait: bool = True) -> str:
-        """Start both; returns the address once jobs are taken, or at once where a cluster is not whole yet."""
+        """Starts server and keeper; returns the address. ``wait``: until the farm takes jobs; false where the cluster's
+        other servers may not run yet."""
         address = await self.server.start()
         own = address
         for everywhere in ("0.0.0.0", "[::]"):
@@ -53,7 +57,7 @@ class Hub:
         return address
 
     async def stop(self) -> None:
-        """End both. Peers connect again when another server is there."""
+        """Ends keeper and server. Peers connect again when another server is there."""
         if self._keeping is not None:
             await end(self._keeping)
         with contextlib.suppress(FarmError):

@@ -1,4 +1,4 @@
-"""Messages that wait for one handler. Its time goes to senders in equal parts: a flood makes its own sender wait."""
+"""Fair queueing of messages for one handler: senders get equal shares of its time; a flood delays only its sender."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from tilewright.farm.link import spawn
 
 _LOG = logging.getLogger(__name__)
 Rest = Coroutine[Any, Any, Any]
-_ALWAYS = 64 << 10  # bytes that every sender may have here, however much others have
-_READS = 16  # times that the connection is read between two messages, where there is so much
-_REMEMBERED = 1024  # senders whose seconds are known while others wait
-_OBJECT = 1 << 10  # bytes that a message takes beside its content
+_ALWAYS = 64 << 10  # bytes that every sender may have waiting, even when the budget of all senders is used up
+_READS = 16  # most reads of the connection between two messages
+_REMEMBERED = 1024  # senders whose handler seconds are kept while messages wait
+_OBJECT = 1 << 10  # bytes that a message object takes beside its content
 
 
 def sender(subject: str) -> str:
-    """Role and name in a subject: who may publish there."""
+    """Role and name in a subject: the peer that may publish there."""
     what, *names = subject.split(".")
     return f"client.{names[0]}" if what == "cancel" else ".".join(names[:2])
 
 
 class Inbox:
-    """Hands messages to ``handle`` one after the other, each sender's in their order, next the sender that had least of
-    its time. One that comes, or comes back, starts level with those who wait.
+    """Hands messages to ``handle`` one after the other, each sender's messages in their order.
 
-    What ``handle`` returns goes on while others are heard. ``over`` is told of messages that no budget has room for.
-    ``now``: a steady clock's seconds.
+    The next message is from the sender that has used the least handler time. A new or returning sender starts with
+    the least time of the waiting senders. A coroutine that ``handle`` returns runs beside later messages. ``over`` is
+    called with messages over a budget. ``now``: a monotonic clock, in seconds.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Inbox:
     ) -> None:
         self._handle, self._over, self._now = handle, over, now
         self._waiting: dict[str, deque[Any]] = {}
-        self._served: dict[str, float] = {}  # seconds that each who waits has had, or was set level with
+        self._served: dict[str, float] = {}  # handler seconds of each sender, counted from its starting level
         self._level = 0.0
         self._bytes: Counter[str] = Counter()
         self._total = self._came = 0
@@ -50,7 +50,7 @@ class Inbox:
         self._going_on: set[asyncio.Task[Any]] = set()
 
     async def put(self, message: Any) -> None:
-        """Take a message in; called with every one of a subscription."""
+        """Queues a message; called with every message of a subscription."""
         self._came += 1
         who, size = sender(message.subject), len(message.data)
         try:
@@ -69,7 +69,7 @@ class Inbox:
         self._some.set()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Handles messages until cancelled."""
         try:
             while True:
                 await self._some.wait()
@@ -93,7 +93,7 @@ class Inbox:
                 task.cancel()
 
     async def _read_on(self) -> None:
-        """Take in what has come: the server cuts off who reads too slowly."""
+        """Lets the connection read arrived messages: the server disconnects a peer that reads too slowly."""
         for _ in range(_READS):
             came = self._came
             await asyncio.sleep(0)
@@ -105,7 +105,7 @@ class Inbox:
         rest = None
         try:
             rest = await self._handle(message)
-        except Exception:  # whatever it is, the next one is to be heard
+        except Exception:  # one message's failure must not stop the next message
             _LOG.exception("a message on %s", message.subject)
         finally:
             if rest is None:

@@ -1,4 +1,4 @@
-"""What clients and runners send each other: tasks, kernels, and what came of them, as plain values."""
+"""Converts tasks, kernels and outcomes to the plain values that clients and runners send each other, and back."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LONGEST = 2000  # characters of a failure's message
 
 @contextlib.contextmanager
 def understood(what: str, hint: str) -> Iterator[None]:
-    """Around reading what a peer sent. Raises ``FarmError``, with ``what`` and why, where that is invalid."""
+    """Context in which a peer's values are read. Malformed values raise ``FarmError`` with ``what`` and the cause."""
     try:
         yield
     except TilewrightError:
@@ -40,18 +40,18 @@ def understood(what: str, hint: str) -> Iterator[None]:
 
 
 def plain(value: Mapping[str, Any]) -> dict[str, Any]:
-    """JSON values as messages carry them: numbers that are no Python numbers converted, tuples made lists."""
+    """Converts a map to JSON values: NumPy's numbers become floats, tuples become lists."""
     result: dict[str, Any] = json.loads(json.dumps(value, default=float))
     return result
 
 
 def task_json(task: Task) -> dict[str, Any]:
-    """A task; ``Task.from_json`` reads it."""
+    """A task as plain values; ``Task.from_json`` reads it."""
     return plain(task.to_json())
 
 
 def item_json(item: Item) -> dict[str, Any]:
-    """A candidate and its artifact, without the code."""
+    """A candidate and its artifact as plain values, without the code."""
     candidate, artifact = item
     return plain({
         "schedule": candidate.schedule.to_json(), "sha256": artifact.sha256, "program": artifact.program.to_json(),
@@ -60,8 +60,8 @@ def item_json(item: Item) -> dict[str, Any]:
 
 
 def item_of(task: Task, data: Mapping[str, Any], paths: Mapping[str, str]) -> Item:
-    """The candidate and artifact in a message, the code among ``paths``. Raises ``KeyError``, ``TypeError`` or
-    ``ValueError`` for nonsense, as do the others that read."""
+    """Reads the candidate and artifact in a message; ``paths`` has the code's file by its hash. Raises ``KeyError``,
+    ``TypeError`` or ``ValueError`` for malformed values."""
     sha256 = str(data["sha256"])
     artifact = Artifact(
         paths[sha256], sha256, LaunchProgram.from_json(data["program"]), task.target, str(data["compiler"]), (), ""
@@ -70,7 +70,7 @@ def item_of(task: Task, data: Mapping[str, Any], paths: Mapping[str, str]) -> It
 
 
 def outcome_json(outcome: Outcome) -> dict[str, Any]:
-    """What a runner says of a kernel, as it travels: a failure's message has its length."""
+    """A kernel's outcome as plain values; a failure's message is cut to ``LONGEST`` characters."""
     said: dict[str, Any] = outcome.to_json()
     if isinstance(outcome, Failure):
         said["message"] = outcome.message[:LONGEST]
@@ -78,7 +78,7 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
 
 
 def outcome_of(data: Mapping[str, Any]) -> Outcome:
-    """What a runner says of a kernel."""
+    """Reads a kernel's outcome. Raises ``KeyError``, ``TypeError`` or ``ValueError`` for malformed values."""
     if "failure" in data:
         return Failure(FailureKind(data["failure"]), str(data["message"])[:LONGEST])
     found = decode(Measurement, data)

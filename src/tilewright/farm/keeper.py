@@ -1,7 +1,7 @@
-"""The farm's upkeep beside its server: it knows who is there, has queues made for them, and shares the queues out.
+"""The farm's coordinator beside its server: it tracks workers and clients, creates queues, and assigns queue windows.
 
-A keeper runs nothing and stores nothing that counts: what it knows, others tell it again with every sign of life. Each
-server of a cluster may have one; they need not agree. Payloads and results pass it by.
+A keeper's state is soft: peers report it again with every heartbeat. Each server of a cluster may have a keeper, and
+keepers need not agree. Payloads and results do not pass through a keeper.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from tilewright.farm.queues import Queues
 from tilewright.farm.roster import Member, Roster, Session
 from tilewright.farm.shares import Shares
 
-HEARTBEAT = 5.0  # seconds between signs of life
-PATIENCE = 600.0  # seconds for which a job waits for a worker that could do it
+HEARTBEAT = 5.0  # seconds between heartbeats
+PATIENCE = 600.0  # seconds for which a job waits for a worker of its place
 GRACE = 120.0  # seconds after which the jobs of a silent client are dropped
 
-QUIET = 2.0  # heartbeats without a sign of life after which a worker is called silent
+QUIET = 2.0  # heartbeat intervals without a heartbeat after which a worker counts as silent
 REMEMBERED = 3600.0  # seconds for which the status names a worker that fell silent
 
-_LONGEST_USE = 1e9  # seconds of a queue
-_LAST_SECOND = 1e11  # since the epoch
+_LONGEST_USE = 1e9  # largest accepted use of a queue, in seconds
+_LAST_SECOND = 1e11  # largest accepted clock, in seconds since the epoch
 _SESSION = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _HINT = "Install the same version of Tilewright on both"
 
@@ -54,9 +54,9 @@ class Keeper:
     """Keeps one farm until it is cancelled.
 
     ``endpoint``: with a server's certificate. ``heartbeat``, ``patience``, ``grace``: seconds. ``replicas``: servers
-    that hold each message. ``storage``: bytes that the farm may take of a server's disk. ``facts``: what is known
-    of the server, for the status. ``users``: a ``users.json`` whose list of revoked certificates it hands out, where
-    ``endpoint`` does not get that list otherwise.
+    that hold each message. ``storage``: bytes that the farm may take of a server's disk. ``facts`` returns the server's
+    part of the status. ``users``: a ``users.json`` whose list of revoked certificates the keeper hands out, where
+    ``endpoint`` does not get that list from elsewhere.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Keeper:
         self.queues = Queues(heartbeat, patience, replicas, storage, self.log)
         self.refused = 0
         self.ready = asyncio.Event()
-        self.trouble = ""  # why the server keeps nothing at the moment
+        self.trouble = ""  # why the server stores nothing at the moment
         self._answers: Mapping[str, Answers] = {
             "ask": {
                 "beat": (self._beat, subjects.WORKERS), "bye": (self._bye, subjects.WORKERS),
@@ -91,17 +91,17 @@ class Keeper:
             "tell": dict.fromkeys(("drain", "quarantine", "release"), (self._command, ("administrator",))),
         }  # fmt: skip
         self._shares: dict[str, Shares] = {}
-        self._empty: dict[str, float] = {}  # places without a worker that takes jobs, and since when
+        self._empty: dict[str, float] = {}  # place without a worker that takes jobs -> since when
         self._facts = facts
         self._users = users
-        self._handed_out = 0  # number of the list
+        self._handed_out = 0  # number of the revocation list that was last published
         self._link: Link
         self._began = self._since = time.monotonic()
-        self._tasks: set[asyncio.Task[Any]] = set()  # beside the messages, while a connection lasts
+        self._tasks: set[asyncio.Task[Any]] = set()  # background work, while a connection lasts
         self._tidying: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
-        """Keep the farm, connecting again whenever the server comes back."""
+        """Serves the farm until cancelled, and reconnects whenever the server comes back."""
         pause = waits()
         while True:
             try:
@@ -147,14 +147,14 @@ class Keeper:
     # ------------------------------------------------------------------ who is revoked
 
     async def _hand_out(self) -> None:
-        """Let everybody have a list of revoked certificates at once that is newer here than the last."""
+        """Publishes the list of revoked certificates to all peers if it is newer than the last published list."""
         revocations = self.endpoint.seal.revocations
         if revocations is None:
             return
         if self._users is not None:
             try:
                 revocations.take_file(self._users)
-            except FarmError as e:  # what is known holds, as whom the server lets in
+            except FarmError as e:  # the last good list stays in force, as the server keeps its last good users
                 if e.message != revocations.trouble:
                     self.log(f"{e.message}. {e.hint}")
                 revocations.trouble = e.message
@@ -168,8 +168,10 @@ class Keeper:
                     self.log(f"the list of revoked certificates ends in {newest.days_left()} days. {SIGN_ANEW}")
 
     async def _revoked(self, role: str, peer: Peer | None, body: Mapping[str, Any]) -> Any:
-        """The newest list, where the peer does not have it, and its number; with the question's own mark, so that no
-        earlier answer passes for this one."""
+        """Answers with the number of the newest list of revoked certificates, and with the list if the peer lacks it.
+
+        The answer repeats the question's mark, so that nobody can pass off an earlier answer as this one.
+        """
         revocations = self.endpoint.seal.revocations
         if revocations is None:
             raise FarmError(
@@ -201,10 +203,11 @@ class Keeper:
         return await answer(role, peer, body)
 
     async def _replied(self, message: Any, work: Awaitable[Any]) -> Rest | None:
-        """Send what comes of a question. What takes longer is returned, and is to be awaited beside other messages."""
+        """Sends the answer to a question. A coroutine is returned where the answer takes longer: the inbox runs it
+        beside other messages."""
         try:
             value = await work
-        except NONSENSE as e:  # a map, but not one of ours
+        except NONSENSE as e:  # a well-formed map, but not a message of this protocol
             error: TilewrightError = Refused(f"a malformed message ({type(e).__name__})")
         except TilewrightError as e:
             error = e
@@ -219,19 +222,20 @@ class Keeper:
         return None
 
     def _refuse(self, message: Any, error: FarmError) -> bool:
-        """Count and log a refusal; whether it was logged, as one over a budget is only once."""
+        """Counts and logs a refusal; returns whether it was logged. A refusal over a budget is logged once an hour."""
         self.refused += 1
         who = sender(message.subject)
         once = error.budget.name if isinstance(error, OverBudget) else ""
         return self.log.about(who, f"refused {who}: {error.message}", once)
 
     async def _over(self, message: Any, error: OverBudget) -> None:
-        """A message that no budget has room for: said once, so that a flood is not answered by one."""
+        """Refuses a message over a budget. The sender gets one answer only, so that a flood causes no flood of
+        answers."""
         if self._refuse(message, error):
             await self._send(message, {"error": error.to_json()})
 
     async def _send(self, message: Any, reply: Mapping[str, Any]) -> None:
-        # Nowhere else: what a peer may not publish, it may not have published here.
+        # A reply goes to the peer's own inbox only: a peer must not make the keeper publish where the peer may not.
         if not message.reply.startswith(f"{subjects.inbox(*message.subject.split('.')[1:3])}."):
             return
         try:
@@ -241,7 +245,7 @@ class Keeper:
         await self._link.publish(message.reply, sealed)
 
     async def _beat(self, role: str, peer: Peer | None, body: Mapping[str, Any]) -> Any:
-        """A worker lives: everything that it says of itself, checked before anything of it is kept."""
+        """Takes a worker's heartbeat: checks all that it reports before storing any of it."""
         old = self.members.get(str(body["name"]))
         places = _places(role, body, old.said if old else {})
         member = self._admitted(role, peer, body)
@@ -288,7 +292,7 @@ class Keeper:
         return True
 
     async def _share(self, role: str, peer: Peer | None, body: Mapping[str, Any]) -> Any:
-        """A client says what it waits for, and learns how much of it may be in the queues."""
+        """Takes a client's counts of jobs by place; answers with the client's window in each queue."""
         now, client = time.monotonic(), body["session"]
         weight = float(body["weight"])
         if not 0.01 <= weight <= 100.0:
@@ -318,7 +322,7 @@ class Keeper:
         return {"heartbeat": self.heartbeat, "patience": self.patience, "places": answer}
 
     def _forget(self, client: str, places: Collection[str]) -> None:
-        """A client waits for nothing of ``places`` any more."""
+        """Removes a client that no longer waits for jobs of ``places``."""
         for place in places:
             shares = self._shares.get(place)
             if shares is not None:
@@ -327,7 +331,7 @@ class Keeper:
                     del self._shares[place]
 
     async def _command(self, role: str, peer: Peer | None, body: Mapping[str, Any]) -> Any:
-        """Pass a command on to a worker; done when it says so."""
+        """Passes a command on to a worker; returns when the worker's heartbeat confirms it."""
         what, name = str(body["what"]), str(body["name"])
         member = self.members.get(name)
         if member is None:
@@ -351,7 +355,7 @@ class Keeper:
         return True
 
     async def _cancelled(self, message: Any) -> Rest | None:
-        """Take jobs out of the queues that nobody waits for; the workers hear it themselves."""
+        """Removes cancelled jobs from the queues. Workers hear the cancellation themselves."""
         _, client, session = message.subject.split(".")
         try:
             body, peer = self._link.seal.open(message.subject, message.data, ("client",))
@@ -381,7 +385,7 @@ class Keeper:
     # ------------------------------------------------------------------ who is there
 
     async def _sweep(self) -> None:
-        """Whether the server still stores, and who has fallen silent."""
+        """Checks that the server still stores messages, and removes workers and clients that have fallen silent."""
         now = time.monotonic()
         try:
             await self._link.store(subjects.result("keeper", "probe", "probe"), b"")
@@ -409,7 +413,7 @@ class Keeper:
         self._count(member.said["places"])
 
     def _count(self, places: Iterable[str]) -> None:
-        """Workers of places have come, gone, or changed what they take."""
+        """Updates since when places have no worker, after workers came, left or changed the jobs that they take."""
         now = time.monotonic()
         for place in places:
             if self.roster.able(place)[0]:
@@ -418,9 +422,9 @@ class Keeper:
                 self._empty.setdefault(place, now)
 
     async def _status(self, role: str, peer: Peer | None, body: Mapping[str, Any]) -> dict[str, Any]:
-        """All there is to know, as plain values: one message, since the roster takes in no more than it can hold."""
+        """The farm's status as plain values. It fits into one message, because the roster bounds its entries' size."""
         if self.replicas > 1 and time.monotonic() - self._since < 2 * self.heartbeat:
-            await asyncio.sleep(0.3)  # who has not heard everyone yet lets another keeper of the cluster answer first
+            await asyncio.sleep(0.3)  # a keeper that has not heard all peers yet lets another keeper answer first
         now = time.monotonic()
         counts: dict[str, list[Any]] = {p: [] for p in self.roster.places()}
         for session in self.sessions.values():
@@ -441,12 +445,13 @@ class Keeper:
         }  # fmt: skip
 
     def _place(self, place: str, counts: Sequence[Any], queued: tuple[int, int] | None) -> dict[str, int]:
-        """``counts``: clients that wait at the place. ``queued``: jobs in its queue and jobs that workers hold."""
+        """The status of a place. ``counts``: of each client that waits there. ``queued``: jobs in the place's queue,
+        and how many of its jobs workers hold."""
         workers = self.roster.at(place)
-        if queued is None:  # nobody has ever served it: nothing could be sent
+        if queued is None:  # no worker has ever served the place, so it has no queue
             return {"workers": len(workers), "waiting": sum(c[0] for c in counts), "in_hand": 0}
         jobs, in_hand = queued
-        # What was given back counts as delivered too: there is no more in hand than hands.
+        # JetStream counts jobs as delivered that were given back. Workers hold no more jobs than they have room for.
         in_hand = min(in_hand, sum(w.said["lanes"] + AHEAD.most if w.takes else w.said["running"] for w in workers))
         return {"workers": len(workers), "waiting": jobs - in_hand + sum(c[1] for c in counts), "in_hand": in_hand}
 
@@ -456,17 +461,17 @@ def _short(value: Any) -> str:
 
 
 def _obeyed(what: str, member: Member | None) -> bool:
-    """Whether a worker's last sign of life says that it has done as it was told. Of a release any will do: a device
-    that is still broken may be in quarantine again by then."""
+    """Whether a worker's last heartbeat confirms a command. After a release, any heartbeat confirms: a device that is
+    still broken may be in quarantine again by then."""
     if member is None or what == "release":
         return True
     return bool(member.said["draining" if what == "drain" else "quarantine"])
 
 
 def _places(role: str, body: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
-    """The places in a worker's sign of life; what it says as ``before`` is not looked at again.
+    """Checks a worker's heartbeat and returns its places. Fields that equal those of ``before`` are not checked again.
 
-    Raises ``Refused`` and what :meth:`Keeper._replied` takes for malformed.
+    Raises ``Refused``, ``OverBudget``, and the errors that :meth:`Keeper._replied` reports as a malformed message.
     """
     name, places = body["name"], body["places"]
     if not isinstance(name, str) or not subjects.WORKER_NAME.fullmatch(name):

@@ -1,7 +1,7 @@
-"""One connection to a farm's server: TLS, requests, storing and fetching, and refusals in words.
+"""One connection to a farm's server: TLS, requests, storing and fetching, and errors as messages.
 
-A connection that breaks is not mended here: whoever holds it makes another (:func:`waits`) and says again what the
-server may have forgotten.
+A broken connection is not restored here: its owner opens another connection (:func:`waits`) and repeats what the server
+may have forgotten.
 """
 
 from __future__ import annotations
@@ -33,18 +33,19 @@ from tilewright.farm.pki.tls import Credentials, client_context, find_credential
 from tilewright.paths import cache_root
 
 CONNECT_SECONDS = 10.0
-ANSWER_SECONDS = 5.0  # in which a server or keeper that is there has answered
-FIRST_WAIT, LONGEST_WAIT = 0.2, 15.0  # seconds between attempts, doubling
-REVOKED_SECONDS = 10.0  # between questions who is revoked; a keeper that hears of somebody says so at once
-_LONGEST_LIST = 48 << 10  # bytes of a list that fit into a question
-SILENT = 4  # heartbeats without a sign after which a peer counts as gone
+ANSWER_SECONDS = 5.0  # timeout of a question to a server or keeper
+FIRST_WAIT, LONGEST_WAIT = 0.2, 15.0  # seconds between attempts: exponential backoff
+REVOKED_SECONDS = 10.0  # between questions for the revocation list; a keeper also publishes a new list at once
+_LONGEST_LIST = 48 << 10  # bytes of a revocation list that fit into a question
+SILENT = 4  # missed heartbeats after which a peer counts as gone
 
 Say = Callable[[str], None]
 Handler = Callable[[Any], Awaitable[None]]
 
 
 def waits() -> Iterator[float]:
-    """Seconds to wait before each further attempt, spread so that a farm does not come back all at once."""
+    """Seconds to wait before each further attempt: exponential backoff with jitter, so that peers do not reconnect at
+    once."""
     wait = FIRST_WAIT
     while True:
         yield wait * random.uniform(0.5, 1.0)
@@ -52,11 +53,11 @@ def waits() -> Iterator[float]:
 
 
 class Endpoint:
-    """The way to one farm for one role.
+    """A farm's address and the certificate to connect with.
 
-    ``certs``: a folder of certificates; ``None`` on a loopback address only. ``roles``: the certificate is of the first
-    that ``certs`` has. ``revocations``: who is revoked, where somebody else keeps that up to date. Raises
-    ``UsageError`` and ``FarmError`` for what cannot work.
+    ``certs``: a folder of certificates; ``None`` on a loopback address only. ``roles``: the first role that has a
+    certificate in ``certs`` is used. ``revocations``: a list of revoked certificates that the caller keeps up to date.
+    Raises ``UsageError`` and ``FarmError`` for settings that cannot work.
     """
 
     def __init__(self, address: str, certs: Path | None, *roles: str, revocations: Revocations | None = None) -> None:
@@ -80,14 +81,15 @@ class Endpoint:
         self.seal = Seal(self.credentials, revocations)
         if self.seal.revocations is not None and revocations is None:
             self.seal.revocations.remember(cache_root() / "farm")
-        self.orders = "$JS.API"  # under which the server takes orders on its streams, where this endpoint may give any
+        self.orders = "$JS.API"  # subject prefix of JetStream's administration, where this endpoint may use it
 
     @property
     def address(self) -> str:
         return f"{self.scheme}://" + ",".join(joined(host, port) for host, port in self.servers)
 
     async def connect(self, *, keeps: bool = False) -> Link:
-        """Connect to one of the servers, and hear who is revoked before anything else: a keeper knows (``keeps``).
+        """Connects to one of the servers and gets the list of revoked certificates first. ``keeps``: a keeper connects,
+        which has the list itself.
 
         Raises ``Unreachable``, ``Refused``, ``LinkClosed``.
         """
@@ -128,11 +130,11 @@ class Endpoint:
             if isinstance(e, Error | OSError):
                 error = link.error or e
                 if again and isinstance(error, BrokenPipeError | ConnectionResetError):
-                    return await self._connect(host, port, again=False)  # it hung up before this side had heard why
+                    return await self._connect(host, port, again=False)  # the server hung up without a reason
                 raise self._explained(where, error) from None
             raise
         if context is not None:
-            if not context.shown:  # nats-py goes on in the clear
+            if not context.shown:  # nats-py goes on without TLS
                 await link.close()
                 raise Refused(
                     f"{self.scheme}://{where} does not speak TLS: it is not a farm's server, or one without encryption",
@@ -179,7 +181,7 @@ CERTIFICATE_HINT = "Use certificates of this farm's own authority, and an addres
 
 
 class Link:
-    """A connection while it lasts. :attr:`closed` is set when it ends, whatever the reason."""
+    """A connection while it lasts. :attr:`closed` is set when it ends, for any reason."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.nats: Any = None
@@ -187,7 +189,7 @@ class Link:
         self.seal = endpoint.seal
         self.closed = asyncio.Event()
         self.error: Exception | None = None
-        self.denied: deque[str] = deque(maxlen=64)  # what the server did not permit, in its words
+        self.denied: deque[str] = deque(maxlen=64)  # the server's messages about denied permissions
         self.shown = b""  # the certificate of the server at the other end, DER
         self._following: asyncio.Task[None] | None = None
 
@@ -195,7 +197,7 @@ class Link:
         """Called with every error of the connection."""
         if "permissions violation" in str(error).lower():
             self.denied.append(str(error))
-        elif not isinstance(self.error, ssl.SSLError):  # the cause comes first, what follows from it after
+        elif not isinstance(self.error, ssl.SSLError):  # a TLS error is the cause of the errors after it
             self.error = error
 
     async def ended(self) -> None:
@@ -203,7 +205,8 @@ class Link:
         self.closed.set()
 
     def cut(self, reading: asyncio.Task[None]) -> None:
-        """Called when nobody reads any more. nats-py, reset in the middle of its last words, ends and tells nothing."""
+        """Called when nats-py's reading task ends: after a connection reset nats-py may end without calling
+        ``closed_cb``."""
         if not reading.cancelled():
             reading.exception()
         for subscription in self.nats._subs.values():
@@ -212,11 +215,11 @@ class Link:
         self.closed.set()
 
     async def subscribe(self, subject: str, handler: Handler, queue: str = "") -> None:
-        """Have ``handler`` called with every message of a subject, one after the other."""
+        """Calls ``handler`` with every message of a subject, one after the other."""
         await self.nats.subscribe(subject, queue, cb=handler, pending_msgs_limit=-1, pending_bytes_limit=PENDING.most)
 
     async def settle(self) -> None:
-        """Until the server has taken in what was sent: whoever asks from then on is heard. Raises ``LinkClosed``."""
+        """Waits until the server has processed all sent messages and subscriptions. Raises ``LinkClosed``."""
         from nats.errors import Error
 
         try:
@@ -225,7 +228,7 @@ class Link:
             raise LinkClosed(f"{self.endpoint.address} does not answer", IS_IT_THERE) from None
 
     async def publish(self, subject: str, data: bytes = b"", reply: str = "") -> None:
-        """Send without an answer. What is lost with the connection is lost."""
+        """Sends a message without an answer. It is lost if the connection breaks."""
         from nats.errors import Error
 
         with contextlib.suppress(Error):
@@ -234,11 +237,13 @@ class Link:
     async def raw(
         self, subject: str, data: bytes, timeout: float = ANSWER_SECONDS, headers: dict[str, str] | None = None
     ) -> Any:
-        """Send, and wait for the answer. Raises ``LinkClosed``, ``NotStored`` where nobody serves the subject."""
+        """Sends a message and waits for its answer. Raises ``LinkClosed``, and ``NotStored`` if the subject has no
+        subscriber."""
         return await self._answered(self.nats.request(subject, data, timeout=timeout, headers=headers), subject)
 
     async def manage(self, what: str, *arguments: Any, **more: Any) -> Any:
-        """One call of JetStream's administration. Raises ``LinkClosed``, ``NotStored`` with the server's words."""
+        """Calls a method of JetStream's administration. Raises ``LinkClosed``, ``NotStored`` with the server's
+        reason."""
         stream = self.nats.jetstream(prefix=self.endpoint.orders, timeout=ANSWER_SECONDS)
         return await self._answered(getattr(stream, what)(*arguments, **more), what.replace("_", " "))
 
@@ -252,7 +257,7 @@ class Link:
         except (Error, TimeoutError, asyncio.CancelledError) as e:
             task = asyncio.current_task()
             if isinstance(e, asyncio.CancelledError) and task is not None and task.cancelling():
-                raise  # this task itself is told to end; else its question ended with the connection
+                raise  # this task itself was cancelled; otherwise nats-py cancelled the request with the connection
             if getattr(e, "description", None):
                 raise NotStored(f"the farm's server refuses {what}: {e.description}", STORAGE_HINT) from None  # type: ignore[union-attr]
             if any(f'"{what}"'.lower() in line.lower() for line in self.denied):
@@ -260,7 +265,8 @@ class Link:
             raise LinkClosed(f"{self.endpoint.address} does not answer", IS_IT_THERE) from None
 
     async def follow_revocations(self) -> None:
-        """Hear who is revoked, now and as it changes. Closes the link and raises ``FarmError`` where no keeper says."""
+        """Gets the list of revoked certificates now and follows its changes. Closes the link and raises ``FarmError``
+        if no keeper answers."""
         if self.seal.revocations is None:
             return
         try:
@@ -272,7 +278,7 @@ class Link:
             raise
 
     async def hear_revocations(self, message: Any) -> None:
-        """Take up a list that came by itself."""
+        """Takes a list of revoked certificates that a keeper published."""
         try:
             assert self.seal.revocations is not None
             self.seal.revocations.take(message.data)
@@ -280,9 +286,9 @@ class Link:
             self.denied.append(e.message)
 
     async def _ask_revocations(self, told: bytes = b"") -> None:
-        """Have a keeper say which list is the newest. Its answer is to this question alone: none of before counts.
+        """Asks a keeper for the newest list of revoked certificates. The mark rules out a replayed answer.
 
-        ``told``: a list that the keeper did not have when it was asked before.
+        ``told``: a newer list that the keeper lacked at the first question; it is sent along.
         """
         revocations = self.seal.revocations
         assert revocations is not None
@@ -313,11 +319,11 @@ class Link:
             await waited(self.closed, REVOKED_SECONDS)
             try:
                 await self._ask_revocations()
-            except FarmError as e:  # what is known holds for a while
+            except FarmError as e:  # the known list still counts, until it is no longer fresh
                 revocations.trouble = e.message
 
     async def ask(self, body: Mapping[str, Any], timeout: float = ANSWER_SECONDS, tell: bool = False) -> Any:
-        """A keeper's answer. Raises ``FarmError`` with its words where it refuses."""
+        """Asks a keeper; returns its answer. Raises ``FarmError`` with the keeper's message where it refuses."""
         return (await self._ask(body, timeout, tell))[0]
 
     async def _ask(
@@ -338,7 +344,8 @@ class Link:
         return answer.get("value"), peer
 
     async def store(self, subject: str, data: bytes, message_id: str = "") -> None:
-        """Have the server keep a message, once for its id if it has one. Raises ``LinkClosed``, ``NotStored``."""
+        """Has the server store a message; a repeated ``message_id`` is stored once. Raises ``LinkClosed``,
+        ``NotStored``."""
         reply = await self.raw(subject, data, headers={"Nats-Msg-Id": message_id} if message_id else None)
         error = json.loads(reply.data).get("error")
         if error:
@@ -346,12 +353,12 @@ class Link:
             raise NotStored(f"the farm's server keeps nothing: {said}", STORAGE_HINT)
 
     async def stored(self, stream: str, subject: str) -> bytes | None:
-        """What a stream holds under a subject, ``None`` for nothing. Raises ``LinkClosed``, ``NotStored``."""
+        """Returns a stream's last message of a subject, ``None`` without one. Raises ``LinkClosed``, ``NotStored``."""
         reply = await self.raw(f"$JS.API.DIRECT.GET.{stream}.{subject}", b"")
         return None if (reply.headers or {}).get("Status") else bytes(reply.data)
 
     def open(self, message: Any, roles: Collection[str]) -> tuple[dict[str, Any], Any] | None:
-        """A message that came, ``None`` for one that is none, or of another sender."""
+        """Opens a received message; ``None`` if it is malformed, or its sender has none of ``roles``."""
         try:
             return self.seal.open(message.subject, message.data, roles)
         except (Refused, Stale, NoMessage) as e:
@@ -359,12 +366,12 @@ class Link:
             return None
 
     async def close(self) -> None:
-        """Send what waits, and leave."""
+        """Sends pending messages, then closes the connection."""
         if self._following is not None:
             self._following.cancel()
         closing = asyncio.create_task(self.nats.close())
         try:
-            await asyncio.wait({closing}, timeout=2.0)  # a peer that reads nothing holds it up
+            await asyncio.wait({closing}, timeout=2.0)  # a server that does not read would delay it for ever
         finally:
             if not closing.cancel():
                 closing.exception()
@@ -373,20 +380,21 @@ class Link:
 
 
 def _hang_up(client: Any) -> None:
-    """Close the socket itself: nats-py leaves it open when cut off, and TLS waits for the other end's last word."""
+    """Closes the socket itself: nats-py leaves it open after a disconnect, and TLS waits for the other end's closing
+    message."""
     writer = getattr(client._transport, "_bare_io_writer", None)
     if writer is not None:
         writer.transport.abort()
 
 
 async def waited(event: asyncio.Event, seconds: float) -> None:
-    """Wait for an event, so long at most."""
+    """Waits for an event, at most ``seconds``."""
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(event.wait(), seconds)
 
 
 def spawn(tasks: set[asyncio.Task[Any]], work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-    """Begin work beside the caller's; its task is among ``tasks`` until it ends."""
+    """Starts a background task, which is in ``tasks`` until it ends."""
     task = asyncio.create_task(work)
     tasks.add(task)
     task.add_done_callback(tasks.discard)
@@ -394,12 +402,12 @@ def spawn(tasks: set[asyncio.Task[Any]], work: Coroutine[Any, Any, Any]) -> asyn
 
 
 async def end(*tasks: asyncio.Task[Any]) -> None:
-    """Cancel tasks until they have ended: nats-py swallows a cancellation that finds it sending."""
+    """Cancels tasks until they have ended: nats-py swallows a cancellation while it sends."""
     while pending := {t for t in tasks if not t.done()}:
         for task in pending:
             task.cancel()
         await asyncio.wait(pending, timeout=0.1)
 
 
-# asyncio's remark on a connection that was upgraded to TLS and then closed by the other end.
+# asyncio warns so when the other end closes a connection that was upgraded to TLS.
 logging.getLogger("asyncio").addFilter(lambda record: "eof_received() has no effect" not in record.getMessage())

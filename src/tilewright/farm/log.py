@@ -1,4 +1,4 @@
-"""A process' log, in which no peer takes more than its part."""
+"""A process' log that limits the lines about each peer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tilewright.database.text import visible_text
 from tilewright.farm.budgets import LINE, LINES
 
 _HOUR = 3600.0
-_PEERS = 1024  # told apart; more share one budget
+_PEERS = 1024  # peers with a budget of their own; further peers share one budget
 _OTHERS = "other peers"
 
 
@@ -21,9 +21,9 @@ class _Said:
 
 
 class Log:
-    """Passes lines on to ``say``: those about a peer once an hour each, and no more than its budget of them.
+    """Passes lines on to ``say``. A line about a peer is passed on once an hour, up to the peer's budget of lines.
 
-    ``now``: a steady clock's seconds.
+    ``now``: a monotonic clock, in seconds.
     """
 
     def __init__(self, say: Callable[[str], None], now: Callable[[], float] = time.monotonic) -> None:
@@ -31,12 +31,13 @@ class Log:
         self._peers: dict[str, _Said] = {}
 
     def __call__(self, line: str) -> None:
-        """A line that is about no peer. Whatever it holds, it is one line, and a terminal does nothing by it."""
+        """Logs a line that is about no peer, as one line without control characters for the terminal."""
         line = visible_text(line[: LINE.most + 1])
         self._say(line if len(line) <= LINE.most else f"{line[: LINE.most - 3]}...")
 
     def about(self, peer: str, line: str, once: str = "") -> bool:
-        """A line about ``peer``; whether it was written. ``once``: by what it is known again, by itself if empty."""
+        """Logs a line about ``peer``; returns whether it was written. ``once``: key by which repetitions are left out,
+        the line itself if empty."""
         said = self._of(peer)
         key = once or line
         if key in said.lines or len(said.lines) > LINES.most:
@@ -51,7 +52,7 @@ class Log:
         return True
 
     def again(self, peer: str, line: str) -> None:
-        """A line about ``peer`` that may come more than once: it counts, but is never left out as a repetition."""
+        """Logs a line about ``peer`` even if it is a repetition. It counts towards the peer's budget."""
         self.about(peer, line, f"{len(self._of(peer).lines)}: {line}")
 
     def _of(self, peer: str) -> _Said:

@@ -1,9 +1,8 @@
-"""What travels through a farm: msgpack maps of plain values, sealed by whoever sends them.
+"""A farm's messages: msgpack maps of plain values, signed by their senders.
 
-The server in the middle passes messages on, and a peer can have it publish where the peer itself may not (a request's
-reply subject is the peer's to choose). So a message carries its sender's certificate and a signature over the subject
-that it was written for and its content: whoever reads it checks both, and that the certificate is not revoked, and
-trusts no subject. Nothing is unpickled.
+The server passes messages on. A peer can make it publish where the peer itself may not, by a request's reply subject.
+So readers do not trust the subject. A message carries its sender's certificate and a signature over its subject and
+content. The reader checks both, and that the certificate is not revoked. Nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -21,22 +20,24 @@ from tilewright.farm.pki.revocations import Revocations
 from tilewright.farm.pki.tls import Authority, Credentials
 
 PROTOCOL = 3
-"""Version of the messages and subjects. A farm's keeper tells peers of another one that they do not fit."""
+"""Version of the messages and subjects. A farm's keeper refuses peers of another version."""
 
-_OUTER = replace(WRAPPING, most=MESSAGE.most + WRAPPING.most)  # of a message with what it is wrapped in
+_OUTER = replace(WRAPPING, most=MESSAGE.most + WRAPPING.most)  # budget of a message with certificate and signature
 
 
 def pack(message: Mapping[str, Any], budget: Budget = MESSAGE) -> bytes:
-    """One message as bytes. Raises ``OverBudget`` for one that is too long."""
+    """Encodes a message as bytes. Raises ``OverBudget`` if it is too long."""
     data: bytes = require_msgpack().packb(message, use_bin_type=True)
     budget.check(len(data))
     return data
 
 
 class Seal:
-    """Seals this process' messages and opens those of others. Without credentials, as on a loopback farm in the
-    clear, messages are neither signed nor checked, and nobody is known. ``revocations``: who is revoked, as far as this
-    process has heard."""
+    """Signs this process' messages, and opens and checks messages of peers.
+
+    Without credentials, as on an unencrypted loopback farm, messages are neither signed nor checked, and senders stay
+    unknown. ``revocations``: the list of revoked certificates that this process knows.
+    """
 
     def __init__(self, credentials: Credentials | None, revocations: Revocations | None = None) -> None:
         self._authority: Authority | None = None
@@ -50,9 +51,9 @@ class Seal:
             self.revocations = revocations or Revocations(credentials.ca)
 
     def seal(self, subject: str, body: Mapping[str, Any], budget: Budget | None = None) -> bytes:
-        """A message for ``subject``, and for no other. ``budget``: the subject's, unless it is an answer to one there.
+        """Signs and encodes a message for ``subject``; it is valid for that subject only.
 
-        Raises ``OverBudget`` for one that is too long.
+        ``budget``: the subject's by default; an answer has its own. Raises ``OverBudget`` if the message is too long.
         """
         content = pack(body, budget or of_subject(subject))
         outer = {"body": content}
@@ -65,12 +66,14 @@ class Seal:
     def open(
         self, subject: str, data: bytes, roles: Collection[str], budget: Budget | None = None, *, revocable: bool = True
     ) -> tuple[dict[str, Any], Peer | None]:
-        """What a message for ``subject`` says, and who of ``roles`` sealed it. ``budget``: as of :meth:`seal`.
-        ``revocable`` is false where the caller checks by itself whether the sender is revoked.
+        """Returns the content of a message for ``subject``, and its sender, who must have one of ``roles``.
 
-        Nothing of the content is read before its signature is known to be right. Raises ``OverBudget`` for more than
-        there may be, ``Refused`` for another or a revoked sender and for a broken seal, ``Stale`` where it is not known
-        who is revoked, ``NoMessage`` for what is none.
+        ``budget``: as of :meth:`seal`. ``revocable`` is false where the caller checks by itself whether the sender is
+        revoked. The signature is checked before the content is decoded.
+
+        Raises ``OverBudget`` for a message over its budget, ``Refused`` for a wrong or revoked sender and for a wrong
+        signature. Raises ``Stale`` if no current list of revoked certificates is known, ``NoMessage`` for malformed
+        bytes.
         """
         allowed = budget or of_subject(subject)
         if len(data) > allowed.most + WRAPPING.most:
@@ -97,15 +100,15 @@ class Seal:
 
     @property
     def stale(self) -> bool:
-        """Whether it is not known who is revoked, so that :meth:`open` refuses everybody."""
+        """Whether the known list of revoked certificates is out of date, so that :meth:`open` refuses all messages."""
         return self.revocations is not None and not self.revocations.fresh
 
     def holder(self, certificate: bytes) -> Peer | None:
-        """Whose a certificate (DER) is, ``None`` without credentials. Raises ``Refused``."""
+        """The holder of a certificate (DER), ``None`` without credentials. Raises ``Refused``."""
         return self._authority.peer(certificate)[0] if self._authority is not None else None
 
     def require_listed_nowhere(self, peer: Peer | None) -> None:
-        """Raises ``Refused`` where a sender is known to be revoked."""
+        """Raises ``Refused`` if a sender's certificate is on the known list of revoked certificates."""
         if peer is not None and self.revocations is not None:
             self.revocations.require_listed_nowhere(peer)
 

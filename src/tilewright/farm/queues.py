@@ -1,6 +1,7 @@
-"""The farm's streams: a queue for each place that workers name, results, artifacts, and marks of what began.
+"""The farm's JetStream streams: a queue for each place that workers name, results, artifacts, and marks of begun jobs.
 
-Queues are made and dropped beside the keeper's handling of messages. One that no worker has named for a while goes.
+Queues are created and dropped in tasks beside the keeper's handling of messages. A queue that no worker has named for a
+while is dropped.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from tilewright.farm.link import SILENT, Link, Say
 
 _DAY = 86400.0
 _HEADERS = 4 << 10  # bytes of a message's headers
-_ROOM = 16  # queues that are dropped at most before one is made
+_ROOM = 16  # most queues to drop before a queue is created
 
 
 @dataclass
 class Queue:
-    """A place's queue. ``owner``: whose worker brought it about, where that is known. ``idle``: since when no worker
-    names it. ``made``: whether the server has it as it should be."""
+    """A place's queue. ``owner``: owner of the worker that caused it, empty if unknown. ``idle``: since when no worker
+    names it. ``made``: whether the server has it with the right options."""
 
     owner: str = ""
     idle: float = math.inf
@@ -36,10 +37,10 @@ class Queue:
 
 
 class Queues:
-    """The streams of one farm, by the connection of :meth:`begin`.
+    """The streams of one farm, managed over the connection of :meth:`begin`.
 
-    ``heartbeat``, ``patience``: seconds; an idle queue goes after ``patience``. ``replicas``: servers that hold each
-    message. ``storage``: bytes of a server's disk.
+    ``heartbeat``, ``patience``: seconds; an idle queue is dropped after ``patience``. ``replicas``: servers that hold
+    each message. ``storage``: bytes of a server's disk.
     """
 
     def __init__(self, heartbeat: float, patience: float, replicas: int, storage: int, say: Say) -> None:
@@ -49,15 +50,15 @@ class Queues:
         self._link: Link
         self._began = time.monotonic()
         self._since = self._began
-        self._changing: dict[str, Any] = {}  # streams that are not as they should be, and how that is
+        self._changing: dict[str, Any] = {}  # stream whose options on the server differ -> wanted options
         self._making: dict[str, asyncio.Task[None]] = {}
-        self._leaving: dict[str, None] = {}  # streams of queues that were given up
+        self._leaving: dict[str, None] = {}  # streams to drop, in order
         self._counted: dict[str, tuple[int, int]] = {}
         self._look_again = -math.inf
-        self._one = asyncio.Lock()  # the server does one thing for us at a time
+        self._one = asyncio.Lock()  # one change of streams at a time
 
     async def begin(self, link: Link) -> None:
-        """See what the server has, and make what every farm has. Raises ``FarmError``."""
+        """Lists the server's queues, and creates the streams that every farm has. Raises ``FarmError``."""
         from nats.js.api import StorageType
 
         self._link, self._since = link, time.monotonic()
@@ -81,7 +82,8 @@ class Queues:
     # ------------------------------------------------------------------ queues
 
     def claim(self, places: Collection[str], owner: str) -> bool:
-        """Have queues for a worker's places; whether all are there already. Raises ``OverBudget`` for too many."""
+        """Registers queues for a worker's places; returns whether the server has all queues already. Raises
+        ``OverBudget`` for too many queues."""
         new = [p for p in places if p not in self.known]
         if new:
             QUEUES_EACH.check(sum(q.owner == owner for q in self.known.values()) + len(new))
@@ -98,7 +100,7 @@ class Queues:
         return all(self.known[p].made for p in places)
 
     async def there(self, places: Collection[str]) -> None:
-        """Wait until the server has the queues of claimed places. Raises ``FarmError`` where it has no room."""
+        """Waits until the server has the queues of claimed places. Raises ``FarmError`` where it has no room."""
         await asyncio.gather(*(asyncio.shield(self._made(p)) for p in places if not self._is_made(p)))
 
     def _is_made(self, place: str) -> bool:
@@ -112,7 +114,7 @@ class Queues:
         return task
 
     async def _make_queue(self, place: str) -> None:
-        """The stream of a place's jobs, and the consumer of its workers."""
+        """Creates the stream of a place's jobs and the consumer that its workers share."""
         from nats.js.api import AckPolicy, ConsumerConfig, DiscardPolicy, RetentionPolicy
 
         stream, consumer = subjects.queue_of(place)
@@ -130,14 +132,14 @@ class Queues:
                 max_ack_pending=100_000, max_waiting=100_000,
             )  # fmt: skip
             found = await self._found("consumer_info", stream, consumer)
-            if found is None or found.config.ack_wait != wanted.ack_wait:  # made again it drops the requests for jobs
+            if found is None or found.config.ack_wait != wanted.ack_wait:  # replacing a consumer drops pending pulls
                 await self._link.manage("add_consumer", stream, wanted)
         if place in self.known:
             self.known[place].made = True
 
     async def tidy(self, used: Callable[[str], object]) -> None:
-        """Drop queues that no worker has named for ``patience``, and queues over the limit. ``used``: whether a
-        worker names a place."""
+        """Drops queues that no worker has named for ``patience``, and queues over the limit. ``used``: truthy for a
+        place that a worker names."""
         now = time.monotonic()
         for place, queue in self.known.items():
             queue.idle = math.inf if used(place) or place in self._making else min(queue.idle, now)
@@ -151,22 +153,24 @@ class Queues:
                     await self._drop(name)
 
     async def relieve(self) -> None:
-        """Make the largest queue anew where jobs leave no room for what others store: only a client that keeps to no
-        window can send as many. Others of the place send theirs again."""
-        most = self.storage // 4  # beside the room that results and artifacts have at most, and some to spare
+        """Drops and recreates the largest queue when jobs leave no room for results and artifacts.
+
+        Only a client that ignores its window can send that many jobs. The place's other clients send their jobs again.
+        """
+        most = self.storage // 4  # bytes for jobs, beside the limits of results (1/8) and artifacts (1/2)
         if (await self._link.manage("account_info")).storage <= self.storage // 8 + self.storage // 2 + most:
             return
         sizes = {}
         for place in [p for p, q in self.known.items() if q.made]:
             found = await self._found("stream_info", subjects.queue_of(place)[0])
             sizes[place] = int(found.state.bytes) if found else 0
-        if sum(sizes.values()) <= most:  # a cluster's servers count what each of them holds
+        if sum(sizes.values()) <= most:  # in a cluster, account_info counts every replica
             return
         place = max(sizes, key=sizes.__getitem__)
         stream = subjects.queue_of(place)[0]
         found = await self._link.manage("stream_info", stream, subjects_filter=f"jobs.{subjects.token(place)}.>")
         clients = Counter(s.split(".")[2] for s in found.state.subjects or ())
-        client, jobs = max(clients.items(), key=lambda c: c[1], default=("nobody", 0))  # gone meanwhile
+        client, jobs = max(clients.items(), key=lambda c: c[1], default=("nobody", 0))  # nobody: done meanwhile
         self._say(
             f"the queue of {place} is made anew: {sizes[place]:,} bytes of jobs, of them {jobs:,} jobs of client "
             f"{client.replace('%', '.')}, leave no room for results and artifacts ({QUEUED.where})"
@@ -193,8 +197,10 @@ class Queues:
         self._changing.pop(stream, None)
 
     async def purge(self, place: Any, client: str, session: str, ids: Collection[str] | None = None) -> None:
-        """Take jobs of a session away, all of them unless there are ``ids``. One by one: what nats-server 2.9 purges by
-        its subject, it counts as stored for ever."""
+        """Removes jobs of a session from a queue: all jobs, or only the jobs with ``ids``.
+
+        Jobs are deleted one by one, because nats-server 2.9 counts messages for ever that it purges by subject.
+        """
         if not isinstance(place, str) or not self._is_made(place):
             return
         stream, start = subjects.queue_of(place)[0], f"jobs.{subjects.token(place)}.{client}.{session}."
@@ -203,13 +209,13 @@ class Queues:
             info = await self._link.manage("stream_info", stream, subjects_filter=f"{start}{only}")
             for subject in info.state.subjects or ():
                 if ids is None or subject.removeprefix(start) in ids:
-                    with contextlib.suppress(NotStored):  # done meanwhile, or taken away by another keeper
+                    with contextlib.suppress(NotStored):  # done meanwhile, or removed by another keeper
                         found = await self._link.manage("get_last_msg", stream, subject)
                         await self._link.manage("delete_msg", stream, found.seq)
 
     async def counts(self) -> dict[str, tuple[int, int]]:
-        """Jobs in each queue, and how many of them were given to a worker. Looked at again when that takes no more than
-        a fifth of the time."""
+        """Number of jobs in each queue, and how many of the jobs workers hold. The counts are cached, so that counting
+        takes at most a fifth of the time."""
         began = time.monotonic()
         if began >= self._look_again:
             made = [p for p, q in self.known.items() if q.made]
@@ -228,7 +234,7 @@ class Queues:
     # ------------------------------------------------------------------ streams
 
     async def _names(self) -> list[str]:
-        """Names of all streams."""
+        """Names of all streams on the server."""
         found: list[str] = []
         while True:
             reply = await self._link.raw(f"{self._link.endpoint.orders}.STREAM.NAMES", _json({"offset": len(found)}))
@@ -248,7 +254,8 @@ class Queues:
             self._changing[name] = config
 
     async def _make(self, config: Any) -> None:
-        """Make a stream: after a while on one server alone, where there are fewer than it should be on."""
+        """Creates a stream. After a while it is created on one server only, if the cluster has fewer servers than
+        replicas."""
         try:
             await self._link.manage("add_stream", config)
         except FarmError:
@@ -259,14 +266,14 @@ class Queues:
             self._changing[config.name] = config
 
     async def change(self) -> None:
-        """Make streams what they should be: of other options than before, or on more servers once these are there."""
+        """Updates streams whose options have changed, or that need more servers, once the servers are there."""
         for name, config in list(self._changing.items()):
             with contextlib.suppress(FarmError):
                 await self._link.manage("update_stream", config)
                 self._changing.pop(name, None)
 
     async def _found(self, what: str, *names_: str) -> Any:
-        """What the server knows under a name, ``None`` for nothing. Raises ``FarmError``."""
+        """Calls JetStream's look-up ``what``; ``None`` if the server has nothing of that name. Raises ``FarmError``."""
         from nats.js.errors import NotFoundError
 
         try:
@@ -278,7 +285,7 @@ class Queues:
 
 
 def _stored(size: int) -> int:
-    """Bytes of a message as the server stores it."""
+    """Bytes that the server stores for a message of ``size`` bytes, with signature and headers."""
     return size + WRAPPING.most + _HEADERS
 
 

@@ -1,4 +1,4 @@
-"""What a tuning run uses in place of a local compiler and a local runner: the farm's."""
+"""A farm's builders and runners behind the interfaces of a local compiler and a local runner, for tuning runs."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from tilewright.measure.timing import SESSIONS, PairedComparison
 
 Job = Future[dict[str, Any]]
 HERE = ("source", "no_worker", "lost")
-"""Why a build was not done by a builder, where this machine's own compiler is tried."""
-HOST_BATCH = 8  # kernels a unit for a CPU: parsing the prelude costs as much as compiling one
-SMALLEST = 2  # items a job at least, where there are as many
-JOBS_EACH = 2  # jobs a runner in one batch: the second starts where the first ends, and a slow runner takes fewer
-TRIES = 3  # of a job whose artifacts the farm loses
+"""Kinds of a builder's error after which this machine's own compiler is tried."""
+HOST_BATCH = 8  # kernels in a CPU unit: parsing the prelude costs as much as compiling a kernel
+SMALLEST = 2  # fewest items in a job
+JOBS_EACH = 2  # jobs for each runner in a batch: a runner need not wait for its next job, and a slow runner takes fewer
+TRIES = 3  # attempts of a job whose artifacts the farm loses
 NONSENSE = "See with tilewright farm status who measures; what was measured is stored, go on with --resume last"
 
 
 class FarmToolchain:
     """The farm's builders behind the :class:`~tilewright.backends.toolchain.Toolchain` protocol.
 
-    What they refuse (sources with includes, a kernel of the user's own) and what no builder compiles is compiled
-    here and brought to the farm, if this machine can.
+    Builders refuse sources with includes and a user's own kernels. This machine compiles refused sources, and sources
+    for which there is no builder, if it can, and stores the code in the farm.
     """
 
     def __init__(self, farm: Farm, target: Target, cache: ArtifactCache, emulated: bool = False) -> None:
@@ -62,11 +62,11 @@ class FarmToolchain:
         return self.backend.toolchain(self.target, self.cache)
 
     def key(self, unit: str) -> str:
-        """What a unit's code depends on: its text, the target and the builders' compiler."""
+        """Cache key of a unit's code: a hash of its text, the target and the builders' compiler."""
         return digest([unit, self.target.key, self.version])
 
     def compile(self, unit: str, symbols: Sequence[str], deadline: float) -> Compiled:
-        """Compile on a builder; the code stays in the farm until :meth:`fetch`."""
+        """Compiles a unit on a builder; the code stays in the farm until :meth:`fetch`."""
         if self._place:
             reply = self._build(unit, tuple(symbols), deadline)
             error = _error(reply)
@@ -97,7 +97,7 @@ class FarmToolchain:
         return self.farm.submit(self._place, plain(payload)).result()
 
     def fetch(self, sha256: str) -> None:
-        """Bring an artifact's code to its path on this machine."""
+        """Downloads an artifact's code to its path on this machine."""
         if not self.cache.path(sha256).exists():
             try:
                 data = self.farm.get(sha256)
@@ -107,7 +107,7 @@ class FarmToolchain:
             self.cache.put(sha256, data)
 
     def restore(self, sha256: str) -> None:
-        """Have the farm hold an artifact again that it has dropped."""
+        """Stores an artifact in the farm again that the farm has dropped."""
         path = self.cache.path(sha256)
         if path.exists():
             self.farm.put(path.read_bytes())
@@ -118,7 +118,8 @@ class FarmToolchain:
 
 
 def _builders(farm: Farm, backend: Backend, target: Target) -> tuple[str, str, int]:
-    """The queue of builders for a target, their compiler's version, and how many they build at once."""
+    """Returns the place of the builders for a target, their compiler's version, and the number of units that they
+    compile at once."""
     start = f"build:{backend.name}:{target.arch}:"
     lanes: Counter[str] = Counter()
     versions: dict[str, str] = {}
@@ -134,8 +135,8 @@ def _builders(farm: Farm, backend: Backend, target: Target) -> tuple[str, str, i
 class FarmRunner(Runner):
     """Runners of one device class, behind the interface of a local runner.
 
-    A batch is spread over them. Times of different runners compare because each is paired with the same incumbent
-    on its own device.
+    A batch is spread over the runners. Times from different runners are comparable, because each runner pairs its
+    kernels with one incumbent on its own device.
     """
 
     def __init__(
@@ -155,11 +156,12 @@ class FarmRunner(Runner):
     def submit(
         self, task: Task, items: Sequence[Item], incumbent: Item | None = None, pairs: int | None = None
     ) -> Future[list[Outcome]]:
-        """Check and time ``items`` on the farm; outcomes in their order, as ``LocalRunner.submit``."""
+        """Checks and times ``items`` on the farm; outcomes are in the order of the items, as of
+        ``LocalRunner.submit``."""
         return self._executor.submit(self._batch, task, list(items), incumbent, pairs)
 
     def verify(self, task: Task, item: Item) -> Failure | None:
-        """Check one kernel on every input set; ``None`` when it is right."""
+        """Checks a kernel on every input set; ``None`` if it is correct."""
         reply = self._reply(_payload("verify", task, [item]))
         error = _error(reply)
         if error is not None:
@@ -168,10 +170,10 @@ class FarmRunner(Runner):
             found = outcome_of(reply["failure"]) if reply["failure"] else None
         if isinstance(found, Failure) or self._watch is None:
             return found if isinstance(found, Failure) else None
-        return self._watch.problem(item[0])  # here: workers know no kernel of the user's own
+        return self._watch.problem(item[0])  # on this machine: workers do not know the user's own kernels
 
     def compare(self, task: Task, challenger: Item, champion: Item, sessions: int = SESSIONS) -> PairedComparison:
-        """Time two kernels against each other on one device. Raises ``DeviceLost``."""
+        """Paired comparison of two kernels on one device. Raises ``DeviceLost``."""
         reply = self._reply(_payload("duel", task, [challenger, champion], sessions=sessions))
         error = _error(reply)
         if error is not None:
@@ -180,13 +182,13 @@ class FarmRunner(Runner):
             return PairedComparison.from_json(reply["duel"])
 
     def peaks(self, task: Task) -> Peaks:
-        """What a device of the class reaches at most, if it can tell."""
+        """Peak throughput and bandwidths of a device of the class, where known."""
         reply = self._reply(_payload("peak", task, []))
         known = {k: float(v) for k, v in reply.items() if isinstance(v, int | float)}
         return Peaks(known.get("peak"), known.get("bandwidth"), {k: known[k] for k in CACHES if k in known})
 
     def close(self) -> None:
-        """Take back what has not begun."""
+        """Cancels jobs that have not begun."""
         self._closed.set()
         for job in list(self._open):
             job.cancel()
@@ -197,14 +199,14 @@ class FarmRunner(Runner):
     def _batch(self, task: Task, items: list[Item], incumbent: Item | None, pairs: int | None) -> list[Outcome]:
         outcomes: list[Outcome] = []
         while incumbent is None and len(outcomes) < len(items):
-            # Until a kernel is right there is nothing to pair with, and times of two devices do not compare.
+            # Until a kernel is correct there is no incumbent to pair with, and times of two devices are not comparable.
             item = items[len(outcomes)]
             outcomes += self._measured(task, [[item]], None, pairs)
             if isinstance(outcomes[-1], Measurement):
                 incumbent = item
         rest = items[len(outcomes) :]
         runners = max(1, self.farm.workers(self.device_class))
-        parts = 1 if runners == 1 else JOBS_EACH * runners  # alone, nobody takes what a slow one leaves
+        parts = 1 if runners == 1 else JOBS_EACH * runners  # splitting balances load between runners only
         size = max(SMALLEST, math.ceil(len(rest) / parts))
         groups = [rest[n : n + size] for n in range(0, len(rest), size)]
         return outcomes + self._measured(task, groups, incumbent, pairs)
@@ -212,8 +214,11 @@ class FarmRunner(Runner):
     def _measured(
         self, task: Task, groups: Sequence[Sequence[Item]], incumbent: Item | None, pairs: int | None
     ) -> list[Outcome]:
-        """Outcomes of a job for each group, in one row. What several runners were lost with is done again item by item,
-        to find the guilty one; so is what a device that failed in the middle left."""
+        """Measures each group as a job; returns the outcomes of all items in order.
+
+        If a job's device or runners were lost, its items without an outcome are measured again one by one. So the
+        kernel that is the cause is found.
+        """
         payload = _payload("measure", task, [], pairs=pairs)
         if incumbent is not None and incumbent[0].key in self._reference_times:
             payload |= {"incumbent": item_json(incumbent), "anchor": self._reference_times[incumbent[0].key]}
@@ -249,7 +254,7 @@ class FarmRunner(Runner):
         return self._replies([payload])[0]
 
     def _replies(self, payloads: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """What came of jobs, all sent at once; artifacts that the farm has lost are brought again."""
+        """Submits jobs at once and returns their replies. Stores artifacts again that the farm has lost."""
         replies: dict[int, dict[str, Any]] = {}
         sent = {self._start(payload): n for n, payload in enumerate(payloads)}
         for left in reversed(range(TRIES)):
@@ -274,7 +279,8 @@ class FarmRunner(Runner):
 
 
 def _outcomes(reply: Mapping[str, Any], count: int) -> list[Outcome]:
-    """What a runner says of ``count`` kernels. Raises ``FarmError`` where it says nothing of use."""
+    """Reads a runner's outcomes of ``count`` kernels. Raises ``FarmError`` for a malformed reply, or without a
+    runner."""
     error = _error(reply)
     if error is None:
         with _sensible():
@@ -288,7 +294,7 @@ def _outcomes(reply: Mapping[str, Any], count: int) -> list[Outcome]:
 
 
 def _may_be_innocent(reply: Mapping[str, Any]) -> bool:
-    """Whether a device was lost with several kernels, of which one may be the cause."""
+    """Whether a device was lost during a job with several kernels, so that only one of its kernels may be the cause."""
     error = _error(reply)
     return error is None or error["kind"] == "lost"
 
@@ -298,7 +304,7 @@ def _payload(what: str, task: Task, items: Sequence[Item], **more: Any) -> dict[
 
 
 def _needs(payload: Mapping[str, Any]) -> list[str]:
-    """The artifacts that a job needs."""
+    """The SHA-256 of each artifact that a job needs."""
     return sorted({i["sha256"] for i in (*payload["items"], payload.get("incumbent")) if i})
 
 
@@ -307,7 +313,8 @@ def _sensible() -> AbstractContextManager[None]:
 
 
 def _error(reply: Mapping[str, Any]) -> dict[str, str] | None:
-    """The error in a reply as texts; a missing one is empty. Raises ``FarmError`` for something else in its place."""
+    """The error in a reply as texts, ``None`` without an error. Missing fields are empty. Raises ``FarmError`` for a
+    malformed error."""
     error = reply.get("error")
     if error is None:
         return None

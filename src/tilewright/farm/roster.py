@@ -1,4 +1,5 @@
-"""Who is in a farm by what they last said of themselves, and how much of the status each certificate may fill."""
+"""The workers and clients of a farm by their last heartbeats, and the bytes of the status that each certificate
+takes."""
 
 from __future__ import annotations
 
@@ -11,16 +12,19 @@ from tilewright.farm.budgets import QUARANTINED, SESSIONS_EACH, STATUS, STATUS_E
 from tilewright.farm.errors import Refused
 from tilewright.farm.messages import pack
 
-_CHANGING = 64  # bytes by which counts and times in an entry may grow until it is looked at again
+_CHANGING = 64  # bytes by which counts and times in an entry may grow until it is measured again
 _SESSION = 256  # bytes that a client counts for beside its entry
 _PLACE = 64  # bytes of a place's counts in the status, beside its name
 
 
 @dataclass
 class Member:
-    """A runner or builder that has said so lately. ``said``: its last sign of life, whole. ``active``: whether it ended
-    a job since the one before. ``version``: of Tilewright, empty where it does not say. ``clock``: seconds by which its
-    clock is ahead of the keeper's. ``size``: its bytes of the status."""
+    """A connected runner or builder.
+
+    ``said``: its last heartbeat. ``since``, ``heard``: when it connected and when it was last heard. ``active``:
+    whether it finished a job between its last two heartbeats. ``version`` of Tilewright, empty if unknown. ``clock``:
+    seconds by which its clock is ahead of the keeper's. ``size``: bytes of its entry in the status.
+    """
 
     name: str
     role: str
@@ -40,11 +44,11 @@ class Member:
 
     @property
     def takes(self) -> bool:
-        """Whether it takes jobs."""
+        """Whether the worker takes jobs: it neither drains nor is in quarantine."""
         return not self.said["draining"] and not self.said["quarantine"]
 
     def entry(self, now: float, quiet: float) -> dict[str, Any]:
-        """What the status says of it; seconds of silence where they are more than ``quiet``."""
+        """The worker's entry in the status. ``silent``: seconds since its last heartbeat, if more than ``quiet``."""
         silent = now - self.heard
         said, here = self.said, max(now - self.since, 1e-9)
         return {
@@ -57,7 +61,7 @@ class Member:
 
 @dataclass
 class Session:
-    """A tuning client that has said so lately. ``places``: its jobs by queue, as it counts them."""
+    """A connected tuning client. ``places``: the counts of its jobs by place, as it reports them."""
 
     name: str
     certificate: str
@@ -71,7 +75,7 @@ class Session:
         return f"client {self.certificate or 'local'}"
 
     def entry(self, connected: bool) -> dict[str, Any]:
-        """What the status says of it."""
+        """The client's entry in the status."""
         return {
             "name": self.name, "certificate": self.certificate, "connected": connected,
             "jobs": sum(p[0] for p in self.places.values()),
@@ -86,28 +90,28 @@ _SAID = (
 
 
 class Roster:
-    """The members and sessions of a farm, and workers that left in quarantine or fell silent."""
+    """The members and sessions of a farm, and the workers that left in quarantine or fell silent."""
 
     def __init__(self) -> None:
         self.members: dict[str, Member] = {}
         self.sessions: dict[str, Session] = {}
-        self.quarantined: dict[str, tuple[str, str]] = {}  # reason and owner, of who was in quarantine when heard last
-        self.lost: dict[str, tuple[float, str]] = {}  # when heard last, and owner, of who fell silent
+        self.quarantined: dict[str, tuple[str, str]] = {}  # worker that left in quarantine -> reason, owner
+        self.lost: dict[str, tuple[float, str]] = {}  # worker that fell silent -> when last heard, owner
         self._taken: Counter[str] = Counter()  # bytes of the status, by owner
-        self._clients: Counter[str] = Counter()  # sessions, by certificate
+        self._clients: Counter[str] = Counter()  # number of sessions, by certificate
         self._by_place: dict[str, dict[str, Member]] = {}
         self._able: dict[str, tuple[int, int]] = {}
 
     # ------------------------------------------------------------------ workers
 
     def admit(self, member: Member, now: float) -> None:
-        """Measure what a worker says. Raises ``OverBudget`` where the status has no room for it."""
+        """Measures a worker's entry in the status. Raises ``OverBudget`` if the status has no room for it."""
         member.said = {k: member.said[k] for k in (*_SAID, "instance", "busy")}
         member.size = len(pack(member.entry(now, 0.0))) + _CHANGING
         self._check(member, self.members.get(member.name))
 
     def join(self, member: Member) -> bool:
-        """Keep what an admitted worker says; whether it takes other jobs than before."""
+        """Stores an admitted worker; returns whether its places, lanes or readiness have changed."""
         old = self.members.get(member.name)
         if old is not None:
             self._taken[old.owner] -= old.size
@@ -125,7 +129,7 @@ class Roster:
         return changed
 
     def leave(self, name: str, lost: bool = False) -> Member:
-        """Forget a worker, except that it was in quarantine, or that it fell silent (``lost``)."""
+        """Removes a worker. Remembers that it was in quarantine, or that it fell silent (``lost``)."""
         member = self.members.pop(name)
         self._taken[member.owner] -= member.size
         self._without(member)
@@ -152,7 +156,7 @@ class Roster:
         return self._by_place.get(place, {}).values()
 
     def able(self, place: str) -> tuple[int, int]:
-        """Workers that take a place's jobs, and how many jobs they do at once."""
+        """Returns the number of workers that take a place's jobs, and the number of jobs that they run at once."""
         if place not in self._by_place:
             return 0, 0
         if place not in self._able:
@@ -163,8 +167,8 @@ class Roster:
     # ------------------------------------------------------------------ clients
 
     def open(self, key: str, session: Session) -> Session | None:
-        """Keep what a client says; returns what it said before. Raises ``OverBudget`` where the status has no room for
-        it, ``Refused`` for the session of another client."""
+        """Stores a client's session; returns the client's earlier session. Raises ``OverBudget`` if the status has no
+        room for it, ``Refused`` for a session that another client has opened."""
         old = self.sessions.get(key)
         if old is not None and old.certificate != session.certificate:
             raise Refused("the session is another client's")
@@ -179,7 +183,7 @@ class Roster:
         return old
 
     def shut(self, key: str) -> Session | None:
-        """A client is gone."""
+        """Removes a client's session and returns it."""
         session = self.sessions.pop(key, None)
         if session is not None:
             self._taken[session.owner] -= session.size
@@ -193,7 +197,8 @@ class Roster:
 
 
 def _remember(among: dict[str, tuple[Any, str]], name: str, what: tuple[Any, str]) -> None:
-    """``what`` ends in an owner. Who has the most loses the oldest where there are too many."""
+    """Adds an entry to a bounded table; ``what`` ends in its owner. Over the budget, the owner with the most entries
+    loses its oldest."""
     among[name] = what
     if len(among) > QUARANTINED.most:
         most = Counter(owner for _, owner in among.values()).most_common(1)[0][0]

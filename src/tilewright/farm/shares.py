@@ -1,25 +1,26 @@
-"""How many jobs a client may have in a queue at once, so that those who wait get equal parts of its workers' seconds.
+"""Fair sharing of a queue: each client's window, which is the number of jobs that it may have in the queue at once.
 
-The queue itself is first in, first out: what a client gets of it follows from how much it has in it. So a window is
-made in inverse proportion to what one of the client's jobs takes, and who is ahead by seconds used gets less of it
-until the others have caught up. Pure arithmetic: the keeper feeds it with what clients say, and tells them their
-windows.
+Waiting clients get equal shares of the workers' seconds, by weight. The queue is first in, first out, so a client's
+share follows from its number of jobs there. A window is inversely proportional to the seconds of the client's jobs. A
+client that has used more seconds gets a smaller window until the other clients have caught up. This module only
+computes: the keeper passes in the clients' reports, and sends them their windows.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-DEPTH = 3  # jobs in the queue for each one that can run: at work, one ahead, one on its way
-GONE = 15.0  # seconds after which one that says nothing does not wait any more
-EVEN = 1.0  # seconds of a queue's workers within which clients are made even: some of their reports
-UNKNOWN = 0.5  # seconds that a job is taken to last before one has
-SHORTEST = 1e-3  # seconds that any job is taken to last
+DEPTH = 3  # jobs in the queue for each lane of a worker: one runs, one waits at the worker, one is on its way
+GONE = 15.0  # seconds without a report after which a client no longer counts as waiting
+EVEN = 1.0  # seconds of each lane within which clients are evened out: several of their reports
+UNKNOWN = 0.5  # assumed seconds of a job before any job has finished
+SHORTEST = 1e-3  # least assumed seconds of a job
 
 
 @dataclass
 class Share:
-    """A client's part in one queue. ``served``: seconds that it has had, for a weight of 1."""
+    """A client's use of one queue. ``mean``: average seconds of its jobs. ``served``: seconds used, divided by its
+    weight."""
 
     weight: float = 1.0
     waiting: int = 0
@@ -31,15 +32,15 @@ class Share:
 
 
 class Shares:
-    """The clients of one queue. ``now`` is a steady clock's seconds."""
+    """The clients of one queue. ``now``: a monotonic clock, in seconds."""
 
     def __init__(self) -> None:
         self.clients: dict[str, Share] = {}
 
     def report(self, client: str, weight: float, waiting: int, used: float, done: int, now: float) -> None:
-        """What a client says: jobs that it waits for, seconds that its finished jobs took, and how many they are.
+        """Takes a client's report: its number of waiting jobs, and the seconds and number of its finished jobs.
 
-        One that comes, or comes back, starts level with those who wait: it has no claim on the past.
+        A new or returning client starts with the least ``served`` of the waiting clients: the past gives it no claim.
         """
         share = self.clients.get(client) or Share(used=used, done=done)
         if not share.waiting or now - share.heard > GONE:
@@ -53,7 +54,8 @@ class Shares:
         self.clients[client] = share
 
     def window(self, client: str, lanes: int, now: float) -> int:
-        """How many jobs of a client may be in the queue; ``lanes``: how many jobs its workers do at once."""
+        """Number of jobs that a client may have in the queue. ``lanes``: number of jobs that its workers run at
+        once."""
         waiting = self._waiting(now)
         share = waiting.get(client)
         total = DEPTH * max(1, lanes)
@@ -64,15 +66,15 @@ class Shares:
         takes = {c: max(SHORTEST, s.mean or usual) for c, s in waiting.items()}
         rates = {c: s.weight / takes[c] for c, s in waiting.items()}
         least = min(s.served for s in waiting.values())
-        # Everyone's part of a full queue takes the same seconds. Who is ahead gets less, smoothly, since clients hear
-        # of it one after the other; who is ahead by two parts gets nothing.
+        # Each client's jobs in a full queue take equal seconds. A client that is ahead by two of these shares gets
+        # nothing; in between its window shrinks linearly, since clients learn their windows one after the other.
         part = max(total / sum(rates.values()), EVEN * lanes / sum(s.weight for s in waiting.values()))
         for c, s in waiting.items():
             rates[c] *= max(0.0, 1.0 - (s.served - least) / (2 * max(part, takes[c] / s.weight)))
         return max(1, round(total * rates[client] / sum(rates.values()))) if rates[client] else 0
 
     def forget(self, client: str) -> None:
-        """A client is gone for good."""
+        """Removes a client that has left."""
         self.clients.pop(client, None)
 
     def _waiting(self, now: float) -> dict[str, Share]:

@@ -1,17 +1,17 @@
-"""The names under which a farm's messages travel, and who may use which: the whole of its layout on the server.
+"""The NATS subjects of a farm's messages, and the permissions of each role.
 
 ``jobs.PLACE.CLIENT.SESSION.JOB``    a client's job; one work-queue stream a place (a device class, or a compiler)
-``begun.CLIENT.SESSION.JOB.WORKER``  a worker began it: what a job cost is counted by these, not by deliveries
-``result.CLIENT.SESSION.JOB``        what came of it, the first one of a job stored
-``art.SHA256``                       an artifact, checked against its name by whoever uses it
-``cancel.CLIENT.SESSION``            jobs that nobody waits for any more
-``ask.ROLE.NAME``                    questions to the keepers, signs of life among them
+``begun.CLIENT.SESSION.JOB.WORKER``  a mark that a worker began a job: attempts are counted by marks, not by deliveries
+``result.CLIENT.SESSION.JOB``        a job's result; only the first result of a job is stored
+``art.SHA256``                       an artifact; its readers check it against its name
+``cancel.CLIENT.SESSION``            cancelled jobs
+``ask.ROLE.NAME``                    questions to the keepers, heartbeats among them
 ``tell.ROLE.NAME``                   commands to one of the keepers
 ``ctl.ROLE.NAME.WORKER``             a keeper's commands to a worker
-``count.begun``                      how many ``begun`` there are, from the server
-``revoked``                          the list of revoked certificates, from a keeper that has a newer one
+``count.begun``                      asks the server for the number of ``begun`` messages
+``revoked``                          the list of revoked certificates, from a keeper that has a newer list
 
-CLIENT and NAME are of the certificate, so the server's permissions hold everyone to their own.
+CLIENT and NAME are the names in certificates, so the server's permissions keep each peer to its own subjects.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ PLACE = re.compile(r"[a-z0-9][a-z0-9._:+-]{0,127}")
 
 WORKERS = ("runner", "builder")
 LOOKERS = ("reader", "client", "administrator")
-"""Roles that may see the farm's status; workers only say what they are."""
+"""Roles that may see the farm's status; workers may only report their own."""
 
 
 def token(name: str) -> str:
-    """A name as one part of a subject. Names of the farm have no ``%``."""
+    """A name as one token of a subject: ``.`` becomes ``%``, which no name in a farm has."""
     return name.replace(".", "%")
 
 
 def role_for(place: str) -> str:
-    """Who does the jobs of a place."""
+    """The role whose workers do a place's jobs."""
     return "builder" if place.startswith(_BUILD) else "runner"
 
 
@@ -48,7 +48,7 @@ def queue_of(place: str) -> tuple[str, str]:
 
 
 def place_of(stream: str) -> str | None:
-    """Whose jobs a stream has; ``None`` of another stream."""
+    """The place whose jobs a stream holds; ``None`` for any other stream."""
     return stream.removeprefix("JOBS-").replace("%", ".") if stream.startswith("JOBS-") else None
 
 
@@ -85,7 +85,7 @@ def inbox(role: str, name: str) -> str:
 
 
 def permissions(role: str, name: str) -> dict[str, Any]:
-    """What the server lets a user of a role do: nats-server's ``permissions`` of that user."""
+    """nats-server's ``permissions`` of a user: the subjects that the user may publish and subscribe to."""
     own = token(name)
     publish = [ask(role, name)]
     subscribe = [f"{inbox(role, name)}.>", REVOKED]

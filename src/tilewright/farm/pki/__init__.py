@@ -1,1 +1,1 @@
-"""The farm's certificates: made, named, kept in files, shown to others (docs/farm.md)."""
+"""The farm's certificates: the authority that issues them, their files, and mutual TLS (docs/farm.md)."""

@@ -1,10 +1,10 @@
 """The farm's own certificate authority: a folder that makes, renews, revokes and lists certificates.
 
-``DIR/ca`` holds the authority (``ca.pem``, ``ca.key``) and what it has issued and revoked (``issued.json``). It is
-needed for these commands alone and belongs on no machine of the farm. Every other folder is one certificate's:
-``ca.pem``, ``cert.pem`` and ``key.pem``, to be copied to the machine that uses it. A server's folder has
-``users.json`` too: the certificates that it lets in, and the signed list of revoked certificates, which
-``DIR/ca/revoked.pem`` has alone, for readers of bundles.
+``DIR/ca`` holds the authority (``ca.pem``, ``ca.key``) and the records of issued and revoked certificates
+(``issued.json``). Only certificate commands need ``DIR/ca``; it belongs on no machine of the farm. Every other folder
+is of one certificate: ``ca.pem``, ``cert.pem`` and ``key.pem``, to be copied to the machine that uses it. A server's
+folder also has ``users.json``: the certificates that it lets in, and the signed list of revoked certificates.
+``DIR/ca/revoked.pem`` has only that list, for readers of bundles.
 
 Importing this raises ``FarmError`` where ``cryptography`` is missing.
 """
@@ -43,28 +43,28 @@ from tilewright.files import locked, replace_files
 
 LEAF_DAYS = 365
 AUTHORITY_DAYS = 3650
-LIST_DAYS = 365  # for which the first list of revoked certificates counts; the next ones as long as the last
+LIST_DAYS = 365  # days for which the first list of revoked certificates counts; a later list keeps the last's duration
 
 CA, CERT, KEY = "ca.pem", "cert.pem", "key.pem"
 LIST = "revoked.pem"
 _AUTHORITY_KEY, _ISSUED = "ca.key", "issued.json"
-_USER = ("user", "role", "name", "serial", "not_after")  # what a server has to know of each
-_SKEW = DAY  # certificates are valid from a day back, for machines whose clocks are behind
+_USER = ("user", "role", "name", "serial", "not_after")  # fields of a certificate in users.json
+_SKEW = DAY  # a certificate is valid from a day before its issue, for machines whose clocks are behind
 
 
 @dataclass(frozen=True)
 class Revocation:
-    """Which certificates a call revoked, and the servers' folders whose ``users.json`` it replaced."""
+    """The certificates that a call revoked, and the servers' folders whose ``users.json`` it replaced."""
 
     certificates: list[Peer]
     folders: list[Path]
 
 
 def create_authority(folder: Path, hosts: Sequence[str] = (), days: int = LEAF_DAYS) -> None:
-    """Make an authority in a new or empty folder, and a first certificate of each role, named after it.
+    """Creates an authority in a new or empty folder, and a first certificate of each role, named after the role.
 
-    ``hosts``: where the server answers, beside this machine's own loopback; this machine's name if empty.
-    Either everything is made or nothing. Raises ``UsageError`` for a folder that is in use, ``FarmError``.
+    ``hosts``: names and addresses at which the server answers, beside loopback; this machine's name if empty. Creates
+    all files or none. Raises ``UsageError`` for a folder that is in use, ``FarmError``.
     """
     hosts = x509.server_hosts(hosts)
     with explained(folder):
@@ -77,7 +77,7 @@ def create_authority(folder: Path, hosts: Sequence[str] = (), days: int = LEAF_D
                 raise UsageError(f"{folder} is not empty", hint)
             folder.chmod(0o700)
             home, now = folder / AUTHORITY, int(time.time())
-            # A name of its own tells two farms apart in error messages and in look-ups by name.
+            # A random name tells two farms apart in error messages and in look-ups by name.
             name, end = f"tilewright farm {secrets.token_hex(4)}", now + AUTHORITY_DAYS * DAY
             pem, key = x509.make_certificate(Peer("", AUTHORITY, name, x509.new_serial(), end, now - _SKEW))
             try:
@@ -102,11 +102,12 @@ def issue(
     renew: bool = False,
     now: float | None = None,
 ) -> Path:
-    """Make a certificate and its folder ``DIR/NAME``, which is returned. ``now``: this machine's clock unless given.
+    """Issues a certificate into its folder ``DIR/NAME``, which is returned. ``now``: this machine's clock by default.
 
-    ``renew``: another certificate, with a new key, for a name that has one; role and hosts default to the
+    ``renew``: another certificate, with a new key, for a name that has a certificate; role and hosts default to the
     earlier ones. The earlier certificate stays valid, so that machines can change over one by one.
-    Raises ``UsageError`` for what cannot be issued, ``FarmError``.
+
+    Raises ``UsageError`` for a name, role or host that is not possible, ``FarmError``.
     """
     check_name(name)
     with _open_authority(folder) as authority:
@@ -134,12 +135,14 @@ def issue(
 def revoke(
     folder: Path, name_or_serial: str | None = None, *, bundle_key: bytes | None = None, days: int | None = None
 ) -> Revocation:
-    """Revoke every certificate of a name, or the one of a serial number (hexadecimal), and ``bundle_key``, the 32
-    bytes of a public key that signs bundles; without any of them nothing more.
+    """Revokes every certificate of a name, or the certificate with a serial number (hexadecimal).
 
-    Signs the list of revoked certificates anew, to count for ``days`` (default: as many as the last), and rewrites
-    ``users.json`` in the authority's folder and the servers' folders that are still here. What was revoked earlier
-    keeps its time. Raises ``UsageError`` if there is no such certificate, ``FarmError``.
+    Also revokes ``bundle_key``, the 32 bytes of a public key that signs bundles. Without name and key it only signs the
+    list again.
+
+    Signs a new list of revoked certificates that counts for ``days`` (default: the last list's duration). Rewrites
+    ``users.json`` in the authority's folder and the servers' folders that are still here. Certificates that were
+    revoked earlier keep their time. Raises ``UsageError`` if no certificate has the name or number, ``FarmError``.
     """
     when = float(int(time.time()))
     with _open_authority(folder) as authority:
@@ -156,7 +159,7 @@ def revoke(
             users.add(key.user)
             if all(i.user != key.user for i in authority.issued):
                 authority.issued = [*authority.issued, key]
-        # By user: what 0.1 issued to one name is one user to the server, which can't tell its certificates apart.
+        # Revoked by user: all certificates that 0.1 issued to a name are one user, which the server can't tell apart.
         authority.issued = [
             replace(i, revoked=when) if i.user in users and i.revoked is None else i for i in authority.issued
         ]
@@ -165,25 +168,25 @@ def revoke(
 
 
 def revocation_list(folder: Path) -> RevocationList | None:
-    """The newest list of revoked certificates that an authority has signed; ``None`` where it has signed none, or
-    that has ended."""
+    """The newest list of revoked certificates that an authority has signed; ``None`` without a list, or if the list has
+    ended."""
     found = _last_list(folder)
     return found if found is not None and found.until >= time.time() else None
 
 
 def _last_list(folder: Path) -> RevocationList | None:
-    """The last list that an authority signed, whatever its time."""
-    with contextlib.suppress(FarmError, ValueError):  # a users.json that is damaged, or without one
+    """The last list that an authority signed, even if it has ended."""
+    with contextlib.suppress(FarmError, ValueError):  # users.json is damaged, or has no list
         pem = read_list(folder / AUTHORITY / USERS)
         return Revocations(folder / AUTHORITY / CA).read(x509.revocation_list_der(pem.encode()))
     return None
 
 
 def listing(folder: Path) -> list[Peer]:
-    """The authority's certificate and every one that it has issued, oldest first.
+    """The authority's certificate and every certificate that it has issued, oldest first.
 
-    In a single certificate's folder, as a machine of the farm has it: the authority's and that one, without what
-    was revoked. Raises ``FarmError`` for a folder that is neither.
+    In the folder of a single certificate, as on a farm's machine: the authority's certificate and that certificate,
+    without revocations. Raises ``FarmError`` for any other folder.
     """
     home = folder / AUTHORITY
     with explained(folder):
@@ -197,25 +200,27 @@ def listing(folder: Path) -> list[Peer]:
 
 
 def expiring(certificates: Iterable[Peer], *, now: float | None = None) -> list[Peer]:
-    """Those that end within 30 days or have ended, without those revoked or renewed since, or of no use any more."""
+    """The certificates that have ended or end within 30 days. Revoked and renewed certificates, and certificates of
+    retired roles, are left out."""
     newest = {c.name: c for c in certificates if c.revoked is None and c.role in (AUTHORITY, *ROLES)}
     return [c for c in newest.values() if c.days_left(now) < WARNING_DAYS]
 
 
 def server_folders(folder: Path) -> list[Path]:
-    """The servers' folders beside an authority: those whose ``users.json`` it keeps up to date."""
+    """The servers' folders beside an authority, whose ``users.json`` it keeps up to date."""
     names = {i.name for i in read_issued(folder / AUTHORITY / _ISSUED) if i.role == "server"}
     with explained(folder):
         return [folder / name for name in sorted(names) if (folder / name / CERT).exists()]
 
 
 def read(path: Path) -> Peer:
-    """What the certificate in a PEM file says. Raises ``FarmError``, and ``Refused`` if it is of no farm."""
+    """Reads the holder of the certificate in a PEM file. Raises ``FarmError``, and ``Refused`` if it is not a
+    farm's."""
     return x509.describe(x509.read_certificate(path))
 
 
 class _Authority:
-    """An authority at work: its folder, its certificate and key, what it has issued."""
+    """An open authority: its folder, its certificate and key, and the certificates that it has issued."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.home = folder, folder / AUTHORITY
@@ -228,10 +233,11 @@ class _Authority:
         self.signer, self.issued = (x509.read_certificate(self.home / CA), key), read_issued(self.home / _ISSUED)
 
     def save(self, *, anew: bool = False, days: int | None = None) -> bytes:
-        """Write down what was issued, and for every server who is let in and who is revoked: ``users.json``, which is
-        returned. ``anew``: the list of revoked certificates is signed again even if it says the same as before, to
-        count for ``days``."""
-        # Where a certificate of 0.1 is revoked, none of its user's is listed: they look the same.
+        """Writes ``issued.json``, and ``users.json`` for the authority and every server; returns ``users.json``.
+
+        With ``anew``, the list of revoked certificates is signed again even if it is unchanged, to count for ``days``.
+        """
+        # All certificates of 0.1 for one user look alike: if one is revoked, none is listed.
         gone = {i.user for i in self.issued if i.revoked is not None}
         rows = [i.to_json() for i in self.issued if i.user not in gone and i.role in ROLES]
         pem = self._revoked(anew, days)
@@ -243,21 +249,23 @@ class _Authority:
         return users
 
     def _revoked(self, anew: bool, days: int | None) -> bytes:
-        """The signed list of what is revoked: today's if it says the same, else a new one of a greater number."""
+        """The signed list of revoked certificates: today's list if its content is unchanged, else a list with a greater
+        number."""
         before, now = _last_list(self.folder), int(time.time())
-        # What has ended counts nowhere, whatever the clocks there: so the list does not grow for ever.
+        # An ended certificate counts on no machine, even if clocks differ. Leaving it out bounds the list.
         gone = {i.serial: i.revoked for i in self.issued if i.revoked is not None and i.not_after + 2 * CLOCKS > now}
         REVOKED.check(len(gone))
         if not anew and before and before.serials == gone.keys() and 0 <= now - before.made < DAY:
             return x509.revocation_list_pem(before.der)
-        # The clock too, so that an authority that is restored from a backup goes on above what it had signed.
+        # At least the clock: an authority restored from a backup must not reuse the numbers of its later lists.
         number = max(now, before.number + 1 if before else 0)
         lasts = days * DAY if days else int(before.until - before.made) if before else LIST_DAYS * DAY
         end = min(now + lasts, int(self.signer[0].not_valid_after_utc.timestamp()))
         return x509.make_revocation_list(gone, number, now, max(end, now + 1), self.signer)
 
     def add(self, name: str, role: str, days: int, hosts: Sequence[str], now: int) -> None:
-        """Issue a certificate into its folder. It is listed before it is there, so that none escapes revocation."""
+        """Issues a certificate into its folder. It is recorded before its files exist, so that every certificate can be
+        revoked."""
         left = int(self.signer[0].not_valid_after_utc.timestamp() - now) // DAY
         if not 1 <= days <= left:
             hint = f"Use 1 to {left} days" if left > 0 else "Make a new one with `tilewright farm init`"
@@ -270,13 +278,13 @@ class _Authority:
             self.issued = [*before, entry]
             users = {USERS: self.save()}
             home.mkdir(mode=0o700, exist_ok=True)
-            # The certificate takes its place last: without it nothing has been issued.
+            # The certificate's file is replaced last: without it nothing has been issued.
             more = users if role == "server" else {}
             replace_files(home, {CA: (self.home / CA).read_bytes(), **more, KEY: key, CERT: certificate})
         except BaseException:
             self.issued = before
             with contextlib.suppress(OSError):
-                home.rmdir()  # unless there is something in it
+                home.rmdir()  # fails if the folder is not empty
             with contextlib.suppress(OSError, FarmError):
                 self.save()
             raise
@@ -284,7 +292,7 @@ class _Authority:
 
 @contextlib.contextmanager
 def _open_authority(folder: Path) -> Iterator[_Authority]:
-    """The authority in ``folder``, to itself: other processes wait."""
+    """The authority in ``folder``, locked: other processes wait."""
     with explained(folder):
         if not (folder / AUTHORITY).is_dir():
             raise FarmError(f"{folder} has no authority", "Make one with `tilewright farm init`, or name its folder")

@@ -1,4 +1,4 @@
-"""Whose a certificate is: roles, names, the URI that states both, and the lists of them in files.
+"""Identities in certificates: roles, names, the URI that states both, and the files that list them.
 
 Times are seconds since the epoch.
 """
@@ -22,7 +22,7 @@ from tilewright.farm.pki.private_files import explained
 
 ROLES = ("server", "administrator", "client", "runner", "builder", "reader")
 RETIRED = "scheduler"  # the role that 0.1 had instead of the server's
-AUTHOR = "author"  # whose key signs bundles. No certificate has this role; a key that is revoked is listed under it
+AUTHOR = "author"  # role under which a revoked key that signs bundles is listed. No certificate has this role
 ISSUE_SERVER = "Issue a server's: `tilewright farm issue server --role server --host HOST --dir DIR`"
 AUTHORITY = "ca"  # the authority's folder, name and role
 USERS = "users.json"
@@ -37,10 +37,10 @@ _URI = re.compile(rf"{_SCHEME}:({'|'.join((*ROLES, RETIRED, AUTHOR))}):({_NAME.p
 
 @dataclass(frozen=True)
 class Peer:
-    """Whose a certificate is, and what else counts of it.
+    """A certificate's holder, validity and hosts. Times are seconds since the epoch.
 
-    ``user``: the URI in it, by which a server knows its holder. ``hosts``: the names and addresses at which a server
-    answers. ``revoked``: when it was.
+    ``user``: the URI in the certificate, by which a server knows its holder. ``hosts``: the names and addresses at
+    which a server answers. ``revoked``: when the certificate was revoked.
     """
 
     user: str
@@ -56,7 +56,8 @@ class Peer:
         return f"{self.role} {self.name}"
 
     def days_left(self, now: float | None = None) -> int:
-        """Whole days until it ends; negative when it has ended. ``now``: this machine's clock unless given."""
+        """Whole days until the certificate ends; negative when it has ended. ``now``: this machine's clock by
+        default."""
         return math.floor((self.not_after - (time.time() if now is None else now)) / DAY)
 
     def to_json(self) -> dict[str, Any]:
@@ -64,7 +65,7 @@ class Peer:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Peer:
-        found = _URI.fullmatch(data.get("user", identity(data["role"], data["name"])))  # 0.1 wrote none down
+        found = _URI.fullmatch(data.get("user", identity(data["role"], data["name"])))  # 0.1 stored no user
         if not found or found.group(1, 2) != (data["role"], data["name"]):
             raise ValueError("a user of two names")
         serial, hosts = int(data["serial"], 16), tuple(data.get("hosts", ()))
@@ -73,25 +74,27 @@ class Peer:
 
 
 def identity(role: str, name: str, serial: int | None = None) -> str:
-    """The URI in a certificate that says whose it is. Those issued by 0.1 have no serial number in it."""
+    """The URI in a certificate that names its holder. Certificates issued by 0.1 have no serial number in it."""
     return f"{_SCHEME}:{role}:{name}" + ("" if serial is None else f":{serial:x}")
 
 
 def key_serial(public: bytes) -> int:
-    """What stands for a key that signs bundles (32 bytes, Ed25519) among the serial numbers of certificates: as many
-    bits (159) of its hash."""
+    """The serial number that stands for a key that signs bundles (32 bytes, Ed25519) in a revocation list: 159 bits of
+    the key's hash, as long as a certificate's serial number."""
     return int.from_bytes(hashlib.sha256(b"tilewright bundle key\0" + public).digest()[:20]) >> 1
 
 
 def author(public: bytes, revoked: float, until: float) -> Peer:
-    """A key that signs bundles, revoked, as an authority lists it until its own end: under a name that is the key."""
+    """The entry of a revoked key that signs bundles, as an authority lists it until the authority's end. Its name holds
+    the key."""
     name = "ed25519-" + base64.urlsafe_b64encode(public).decode().rstrip("=")
     serial = key_serial(public)
     return Peer(identity(AUTHOR, name, serial), AUTHOR, name, serial, until, revoked, revoked=revoked)
 
 
 def parse_identity(uris: Iterable[str]) -> tuple[str, str, str]:
-    """Ours of a certificate's URIs, and its role and name. Raises ``Refused`` unless there is one, and well formed."""
+    """Finds a certificate's ``tilewright:`` URI; returns the URI, the role and the name. Raises ``Refused`` unless
+    there is exactly one, and it is well formed."""
     ours = [u for u in uris if u.startswith(f"{_SCHEME}:")]
     found = _URI.fullmatch(ours[0]) if len(ours) == 1 else None
     if not found:
@@ -102,7 +105,7 @@ def parse_identity(uris: Iterable[str]) -> tuple[str, str, str]:
 
 
 def check_name(name: str) -> None:
-    """Raise ``UsageError`` if no certificate may have the name."""
+    """Raises ``UsageError`` if no certificate may have the name."""
     if not _NAME.fullmatch(name) or name.lower() == AUTHORITY:
         raise UsageError(
             f"{name!r} cannot be a certificate's name",
@@ -111,7 +114,7 @@ def check_name(name: str) -> None:
 
 
 def read_users(path: Path) -> list[Peer]:
-    """Whom a server lets in, those included whose time is over. Raises ``FarmError``."""
+    """Reads the certificates that a server lets in from ``users.json``, ended ones included. Raises ``FarmError``."""
     return _read_peers(path, "users", ROLES, _COPY)
 
 
@@ -124,7 +127,7 @@ def read_list(path: Path) -> str:
 
 
 def read_issued(path: Path) -> list[Peer]:
-    """What an authority has issued. Raises ``FarmError``."""
+    """Reads the certificates that an authority has issued. Raises ``FarmError``."""
     return _read_peers(path, "issued", (*ROLES, RETIRED, AUTHOR), "Restore it from a backup")
 
 
@@ -152,10 +155,10 @@ def _read_peers(path: Path, key: str, roles: Collection[str], hint: str) -> list
 
 
 def list_json(key: str, rows: Sequence[Mapping[str, Any]], **more: str) -> bytes:
-    """A list as it is written into a file, and what else belongs there."""
+    """The content of a file with a list under ``key`` and further fields, as JSON."""
     return json.dumps({"version": 1, key: rows, **more}, indent=1).encode() + b"\n"
 
 
 def minute(seconds: float) -> str:
-    """A time in seconds since the epoch, as messages have it."""
+    """Formats a time in seconds since the epoch to the minute, for messages."""
     return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(seconds))

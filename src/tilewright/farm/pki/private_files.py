@@ -1,4 +1,4 @@
-"""Files that hold secrets: closed to other users, and what the system says of them."""
+"""Checks that files with secrets are closed to other users, and explains file errors."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tilewright.farm.errors import FarmError
 
 
 def require_private(path: Path) -> None:
-    """Raise ``FarmError`` if others than this user and root can read a key or write it.
+    """Raises ``FarmError`` if users other than this user and root can read or write a key file.
 
-    A key of root's may be readable by a group, as mounted secrets are (libpq has the same rule).
+    A group may read a key that root owns, as mounted secrets are (libpq has this rule too).
     """
     with explained(path):
         status = path.stat()
@@ -26,7 +26,7 @@ def require_private(path: Path) -> None:
 
 @contextlib.contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Turn what the system raises into a ``FarmError``."""
+    """Context that turns an ``OSError`` into a ``FarmError``."""
     try:
         yield
     except OSError as e:

@@ -1,8 +1,8 @@
-"""Which certificates count no more: the list that the farm's authority signs, as a reader of signatures knows it.
+"""The list of revoked certificates that the farm's authority signs, as a reader of signatures keeps it.
 
 The list is a CRL (RFC 5280) with a number that only grows, the time at which it was made and the time at which it ends.
-Its signature is the authority's, so it may come by any way; that it is the newest one is what a keeper has to say, and
-counts for :data:`FRESH` seconds.
+The authority signs the list, so it may arrive by any way. A keeper confirms that a list is the newest, and the
+confirmation counts for :data:`FRESH` seconds.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from tilewright.farm.pki.identity import CLOCKS, DAY, Peer, minute, read_list
 from tilewright.files import locked, replace_files
 from tilewright.forking import steady
 
-WARNING_DAYS = 30  # how long before its end a certificate, or the list, is worth a warning
+WARNING_DAYS = 30  # days before the end of a certificate, or of the list, from which Tilewright warns
 FRESH = 60.0  # seconds for which a list counts after a keeper has said that it is the newest
-_PATIENCE = 2.0  # seconds for which the memory's lock is waited for: whoever has it writes one file
+_PATIENCE = 2.0  # seconds to wait for the lock of the list's file: its holder writes one file
 SIGN_ANEW = "Sign a list: `tilewright farm revoke --dir DIR`, and copy its users.json to every server"
 _ASKED_AGAIN = "Tilewright asks again within a minute"
 _COPY = "Copy DIR/ca/users.json to every server again"
@@ -32,7 +32,8 @@ _COPY = "Copy DIR/ca/users.json to every server again"
 
 @dataclass(frozen=True)
 class RevocationList:
-    """``number`` orders the lists of an authority; it counts from ``made`` to ``until`` (seconds since the epoch)."""
+    """A decoded list of revoked certificates. ``number`` orders the lists of an authority. The list counts from
+    ``made`` to ``until`` (seconds since the epoch)."""
 
     number: int
     made: float
@@ -49,14 +50,14 @@ class RevocationList:
         return {"number": self.number, "made": self.made, "until": self.until, "serials": serials}
 
     def days_left(self, now: float | None = None) -> int:
-        """Whole days until it ends. ``now``: this machine's clock unless given."""
+        """Whole days until the list ends. ``now``: this machine's clock by default."""
         return math.floor((self.until - (time.time() if now is None else now)) / DAY)
 
 
 class Revocations:
     """The newest list of revoked certificates that this process has seen, of the authority whose certificate is ``ca``.
 
-    Raises ``FarmError`` if ``ca`` is no certificate.
+    Raises ``FarmError`` if ``ca`` is not a certificate.
     """
 
     def __init__(self, ca: Path) -> None:
@@ -71,19 +72,20 @@ class Revocations:
         self.trouble = ""  # why no keeper has confirmed the list lately
 
     def remember(self, folder: Path) -> None:
-        """Take up the list that an earlier process left in ``folder``, and leave the newest there from now on.
+        """Reads the list that an earlier process stored in ``folder``, and stores the newest list there from now on.
 
-        So a server that is restored from an old copy cannot bring back whom a newer list had revoked, for any process
-        with this folder. What cannot be read or written there costs this memory alone.
+        So a server that is restored from an old copy cannot readmit a certificate that a newer list revoked, for any
+        process with this folder. Errors of reading and writing there are ignored.
         """
         self._memory = folder / f"revoked-{self._farm}.crl"
         self._recall()
 
     def take(self, der: object) -> bool:
-        """Take up a list, from wherever it came; whether it is newer than what was known. ``der``: its bytes, or
-        whatever a peer sent in their place.
+        """Takes a list from any source; returns whether it is newer than the known list. ``der``: the list's bytes, or
+        any value that a peer sent in their place.
 
-        Raises ``Refused`` for one that this authority has not signed, ``Stale`` for one that is older or has ended.
+        Raises ``Refused`` for a list that this authority has not signed, ``Stale`` for a list that is older or has
+        ended.
         """
         known = self.newest
         if known is not None and der == known.der:
@@ -108,7 +110,7 @@ class Revocations:
         return True
 
     def take_file(self, path: Path) -> bool:
-        """Take up the list in a server's ``users.json``. Raises as :meth:`take` does, and ``FarmError``."""
+        """Takes the list in a server's ``users.json``. Raises as :meth:`take` does, and ``FarmError``."""
         from tilewright.farm.pki import x509
 
         pem = read_list(path)
@@ -121,14 +123,14 @@ class Revocations:
         return self.take(der)
 
     def read(self, der: object) -> RevocationList:
-        """What a list says, whatever its time. Raises ``Refused`` for one that this authority has not signed."""
+        """Decodes a list, even if it has ended. Raises ``Refused`` for a list that this authority has not signed."""
         from tilewright.farm.pki import x509
 
         try:
             if not isinstance(der, bytes):
                 raise ValueError("no bytes")
-            MESSAGE.check(len(der))  # in which it travels
-            with steady:  # what cryptography makes at its first use must not be half made in a forked child
+            MESSAGE.check(len(der))  # a list travels in a message
+            with steady:  # no fork while cryptography initialises itself at its first use
                 signed = x509.load_revocation_list(der)
                 if not x509.list_signed_by(signed, self._authority):
                     raise ValueError("another signature")
@@ -139,26 +141,27 @@ class Revocations:
             ) from None
 
     def confirm(self, when: float) -> None:
-        """A keeper has said that no list is newer. ``when``: the steady clock before it was asked."""
+        """Notes that a keeper confirmed the known list as the newest. ``when``: ``time.monotonic()`` before the
+        question."""
         self._confirmed, self.trouble = max(when, self._confirmed), ""
 
     @property
     def number(self) -> int:
-        """Of the newest list; 0 where none is known."""
+        """Number of the newest known list; 0 without a list."""
         return self.newest.number if self.newest is not None else 0
 
     @property
     def fresh(self) -> bool:
-        """Whether there is a list that counts now."""
+        """Whether the known list counts now: it has not ended, and a keeper confirmed it within ``FRESH`` seconds."""
         newest = self.newest
         return newest is not None and time.monotonic() - self._confirmed <= FRESH and time.time() <= newest.until
 
     def lists(self, serial: int) -> bool:
-        """Whether a serial number is on the newest list that is known, however old that is."""
+        """Whether a serial number is on the newest known list, however old the list is."""
         return self.newest is not None and serial in self.newest.serials
 
     def require_list(self) -> RevocationList:
-        """The newest list. Raises ``Stale`` where none is known that has not ended."""
+        """The newest known list. Raises ``Stale`` without a list, or if it has ended."""
         if self.newest is None:
             why = f": {self.trouble}" if self.trouble else ""
             raise Stale(f"the farm has no list of revoked certificates{why}", _ASKED_AGAIN if why else SIGN_ANEW)
@@ -166,13 +169,13 @@ class Revocations:
         return self.newest
 
     def require_listed_nowhere(self, peer: Peer) -> None:
-        """Raises ``Refused`` where the peer's certificate is on the newest list that is known, however old that is."""
+        """Raises ``Refused`` if the peer's certificate is on the newest known list, however old the list is."""
         if self.lists(peer.serial):
             again = f"Issue another: `tilewright farm issue {peer.name} --renew`"
             raise Refused(f"the certificate of {peer} (serial {peer.serial:x}) is revoked", again)
 
     def check(self, peer: Peer) -> None:
-        """Raises ``Refused`` where the peer's certificate is revoked, ``Stale`` where it is not known whether it is."""
+        """Raises ``Refused`` if the peer's certificate is revoked, ``Stale`` if no current list is known."""
         self.require_listed_nowhere(peer)
         self.require_list()
         if not self.fresh:
@@ -184,7 +187,7 @@ class Revocations:
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        """Alone with the memory, where one can be."""
+        """Locks the stored list's folder, where that is possible."""
         with contextlib.ExitStack() as held:
             if self._memory is not None:
                 with contextlib.suppress(OSError):
@@ -193,7 +196,7 @@ class Revocations:
             yield
 
     def _recall(self) -> None:
-        """Know what any process has left in the memory. A list that has ended still says which ones are older."""
+        """Reads the stored list. An ended list is useful too: it shows which lists are older."""
         with contextlib.suppress(OSError, FarmError):
             found = self.read(self._memory.read_bytes()) if self._memory else None
             if found is not None and found.number > self.number:

@@ -1,7 +1,7 @@
-"""Mutual TLS 1.3 among the farm's machines, and whose the certificates are that they show.
+"""Mutual TLS 1.3 among the farm's machines, and the identification of certificates.
 
-Both ends trust one authority, the farm's own, and nothing of the system's. The server's end of a connection is
-nats-server's; :class:`Authority` is for the certificates that come in messages.
+Both ends trust only the farm's own authority, not the system's authorities. nats-server is the server's end of a
+connection; :class:`Authority` checks the certificates in messages.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from tilewright.farm.pki import x509
 
 _OURS = "Use a certificate of this farm's authority, and copy its whole folder as it was issued"
-_REMEMBERED = 4096  # certificates whose signatures need no second look
+_REMEMBERED = 4096  # certificates whose signatures are checked once
 
 
 @dataclass(frozen=True)
 class Credentials:
-    """The files of one certificate's folder, and whose it is."""
+    """The files of one certificate's folder, and the certificate's holder."""
 
     ca: Path
     cert: Path
@@ -35,11 +35,10 @@ class Credentials:
 
 
 def find_credentials(certs: Path, *roles: str) -> Credentials:
-    """The certificate of a role: in ``certs`` itself, or in its folder named after the first of ``roles`` that has one.
+    """Finds the certificate of a role: in ``certs`` itself, or in the subfolder of the first of ``roles`` that exists.
 
-    Raises ``FarmError`` for what could not work: a file that is missing or no certificate, a key that others
-    can read or that belongs to another certificate, a certificate of another role or authority, or one that
-    is not valid now.
+    Raises ``FarmError`` for a missing or malformed file, and for a certificate of another role or authority, or that is
+    not valid now. Raises it too for a key that other users can read, or that belongs to another certificate.
     """
     from tilewright.farm.pki import certificates, x509
 
@@ -57,12 +56,12 @@ def find_credentials(certs: Path, *roles: str) -> Credentials:
         raise FarmError(f"{cert} is for {own.role}, but {wanted} is needed", hint)
     require_private(key)
     credentials = Credentials(ca, cert, key, own)
-    client_context(credentials)  # whether TLS takes the files
+    client_context(credentials)  # checks that TLS accepts the files
     return credentials
 
 
 class ClientContext(ssl.SSLContext):
-    """The context of one connection. ``shown``: the certificate of its other end (DER), empty until it is encrypted."""
+    """The TLS context of one connection. ``shown``: the other end's certificate (DER), empty before the handshake."""
 
     shown = b""
 
@@ -74,14 +73,14 @@ class _Noting(ssl.SSLObject):
 
 
 def client_context(credentials: Credentials) -> ClientContext:
-    """For a connection to a server whose certificate names the host that was asked for."""
-    context = ClientContext(ssl.PROTOCOL_TLS_CLIENT)  # which checks the server's certificate and its name
+    """The TLS context for a connection to a server. The server's certificate must name the requested host."""
+    context = ClientContext(ssl.PROTOCOL_TLS_CLIENT)  # checks the server's certificate and host name
     context.sslobject_class = _Noting
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_STRICT
     try:
         context.load_verify_locations(cafile=credentials.ca)
-        # An empty passphrase: an encrypted key is refused, not asked for on the terminal.
+        # With an empty passphrase OpenSSL refuses an encrypted key; without one it would ask on the terminal.
         context.load_cert_chain(credentials.cert, credentials.key, password="")
     except OSError as e:  # an SSLError is one
         reason = str(getattr(e, "reason", None) or e.strerror).replace("_", " ").lower()
@@ -93,23 +92,23 @@ def client_context(credentials: Credentials) -> ClientContext:
 
 
 class Authority:
-    """Tells whose the certificates are that come in messages. Safe to share among threads.
+    """Identifies the holders of certificates in messages. Safe to share among threads.
 
-    Raises ``FarmError`` if ``ca`` is no certificate.
+    Raises ``FarmError`` if ``ca`` is not a certificate.
     """
 
     def __init__(self, ca: Path) -> None:
         from tilewright.farm.pki import x509
 
         self._certificate = x509.read_certificate(ca)
-        # Refusals are not remembered: what anyone may send must not push out what is in use.
+        # Refusals are not cached: certificates that anyone may send must not evict certificates in use.
         self._known = functools.lru_cache(_REMEMBERED)(self._examine)
 
     def peer(self, der: bytes, slack: float = CLOCKS) -> tuple[Peer, x509.Certificate]:
-        """Whose a certificate is, and the certificate itself.
+        """Returns a certificate's holder and the certificate itself.
 
-        Raises ``Refused`` unless this authority issued it, it names one role, and it is valid now. ``slack``: seconds
-        that may be missing.
+        Raises ``Refused`` unless this authority issued the certificate, it names one role, and it is valid now.
+        ``slack``: seconds by which its validity may be missed, for clocks that differ.
         """
         own, certificate = self._known(der)
         now = time.time()

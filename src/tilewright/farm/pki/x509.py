@@ -1,8 +1,8 @@
-"""What the farm's certificates look like, and signatures by their keys. The only module of ``cryptography``.
+"""The format of the farm's certificates, and signatures by their keys. The only module that uses ``cryptography``.
 
-An authority of the farm's own signs everything: nothing else is trusted, and its certificates are of no use
-elsewhere. Who a certificate belongs to stands in a URI in its subject alternative name,
-``tilewright:ROLE:NAME:SERIAL``. Its extended key usage has TLS itself refuse a runner that poses as a server.
+The farm's own authority signs all certificates. The farm trusts no other authority, and its certificates are of no use
+elsewhere. A URI in the subject alternative name states the holder: ``tilewright:ROLE:NAME:SERIAL``. By the extended key
+usage, TLS itself refuses a runner that poses as a server.
 Profile: RFC 5280, as OpenSSL's strict checks (``X509_V_FLAG_X509_STRICT``) demand it.
 Importing this raises ``FarmError`` where ``cryptography`` is missing.
 """
@@ -43,14 +43,14 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 def server_hosts(hosts: Sequence[str]) -> tuple[str, ...]:
-    """What a server's certificate names: loopback, and ``hosts`` or else this machine's name.
+    """The hosts that a server's certificate names: loopback, and ``hosts`` or else this machine's name.
 
-    Raises ``UsageError`` for what is neither a host's name nor an address.
+    Raises ``UsageError`` for a text that is neither a host name nor an address.
     """
     names = list(_LOOPBACK)
     for host in hosts or (socket.gethostname(),):
         address = ip_of(host)
-        # What ends like an address is compared as one, never as a name. An interface's name means nothing elsewhere.
+        # TLS compares a name with a numeric last label as an address. An interface (%eth0) means nothing elsewhere.
         if (address and "%" not in host) or (_HOST.fullmatch(host) and not host.rpartition(".")[2].isdigit()):
             names.append(str(address or host))
         elif hosts:
@@ -61,7 +61,7 @@ def server_hosts(hosts: Sequence[str]) -> tuple[str, ...]:
 
 
 def load_key(pem: bytes) -> Key:
-    """Raises ``ValueError`` for anything but an unencrypted key of the kind that certificates are made for."""
+    """Loads an unencrypted elliptic curve key from PEM. Raises ``ValueError`` for anything else."""
     try:
         key = serialization.load_pem_private_key(pem, password=None)
     except TypeError as e:  # an encrypted key
@@ -72,15 +72,15 @@ def load_key(pem: bytes) -> Key:
 
 
 def load_certificate(data: bytes, *, der: bool = False) -> Certificate:
-    """``der``: as it travels in messages; PEM otherwise. Raises ``ValueError`` for anything but a certificate."""
+    """Loads a certificate from PEM, or from DER, as messages have it. Raises ``ValueError`` for anything else."""
     try:
         return x509.load_der_x509_certificate(data) if der else x509.load_pem_x509_certificate(data)
-    except x509.InvalidVersion as e:  # which is no ValueError
+    except x509.InvalidVersion as e:  # not a ValueError
         raise ValueError(str(e)) from None
 
 
 def read_certificate(path: Path) -> Certificate:
-    """The certificate in a PEM file, whosever it is. Raises ``FarmError``."""
+    """Reads the certificate in a PEM file, of any authority. Raises ``FarmError``."""
     with explained(path):
         pem = path.read_bytes()
     try:
@@ -90,12 +90,12 @@ def read_certificate(path: Path) -> Certificate:
 
 
 def certificate_der(certificate: Certificate) -> bytes:
-    """The certificate as it travels in messages."""
+    """A certificate as DER, as messages have it."""
     return certificate.public_bytes(serialization.Encoding.DER)
 
 
 def sign(key: Key, data: bytes) -> bytes:
-    """A signature of ``data``: ECDSA with SHA-256."""
+    """Signs ``data`` by ECDSA with SHA-256."""
     return key.sign(data, ec.ECDSA(hashes.SHA256()))
 
 
@@ -121,9 +121,9 @@ def signed_by(certificate: Certificate, authority: Certificate) -> bool:
 
 
 def describe(certificate: Certificate, whose: tuple[str, str, str] | None = None) -> Peer:
-    """What a certificate says. ``whose``: user, role and name, where it does not say so itself.
+    """Reads a certificate's holder, validity and hosts. ``whose``: user, role and name, where the certificate has none.
 
-    Raises ``Refused`` for one without a role, or whose extensions are damaged.
+    Raises ``Refused`` for a certificate without a role, or with damaged extensions.
     """
     try:
         names = [n for e in certificate.extensions if isinstance(e.value, x509.SubjectAlternativeName) for n in e.value]
@@ -136,9 +136,10 @@ def describe(certificate: Certificate, whose: tuple[str, str, str] | None = None
 
 
 def make_certificate(says: Peer, by: tuple[Certificate, Key] | None = None) -> tuple[bytes, bytes]:
-    """A certificate for a new key (ECDSA on the curve P-256), and that key, not encrypted: both as PEM.
+    """Makes a certificate for a new key (ECDSA on the curve P-256); returns the certificate and the unencrypted key, as
+    PEM.
 
-    ``by``: the authority that signs it and its key; without it the new certificate is an authority's own.
+    ``by``: certificate and key of the authority that signs; without it the certificate is a self-signed authority's.
     """
     key = ec.generate_private_key(ec.SECP256R1())
     authority, signer = by or (None, key)
@@ -170,7 +171,7 @@ def make_certificate(says: Peer, by: tuple[Certificate, Key] | None = None) -> t
     if authority:
         hosts = [x509.IPAddress(a) if (a := ip_of(h)) else x509.DNSName(h) for h in says.hosts]
         names = x509.SubjectAlternativeName([x509.UniformResourceIdentifier(says.user), *hosts])
-        # A server too opens connections: to the others of its cluster, and to itself for its own chores.
+        # A server also opens connections: to the other servers of its cluster, and its keeper's to itself.
         purposes = [
             ExtendedKeyUsageOID.CLIENT_AUTH,
             *([ExtendedKeyUsageOID.SERVER_AUTH] if says.role == "server" else []),
@@ -189,10 +190,11 @@ def make_certificate(says: Peer, by: tuple[Certificate, Key] | None = None) -> t
 def make_revocation_list(
     revoked: Mapping[int, float], number: int, begin: int, end: int, by: tuple[Certificate, Key]
 ) -> bytes:
-    """A list of revoked certificates (a CRL, RFC 5280) as PEM.
+    """Makes a list of revoked certificates (a CRL, RFC 5280) as PEM.
 
-    ``revoked``: when each was, by serial number. ``number``: greater than that of every list before. The list counts
-    from ``begin`` to ``end`` (seconds since the epoch). ``by``: the authority and its key.
+    ``revoked``: time of revocation by serial number. ``number``: greater than the number of every earlier list. The
+    list counts from ``begin`` to ``end``. Times are seconds since the epoch. ``by``: the authority's certificate and
+    key.
     """
     builder = (
         x509.CertificateRevocationListBuilder()
@@ -209,20 +211,20 @@ def make_revocation_list(
 
 
 def load_revocation_list(der: bytes) -> RevocationList:
-    """A list as it travels in messages. Raises ``ValueError`` for anything but such a list."""
+    """Loads a list of revoked certificates from DER. Raises ``ValueError`` for anything else."""
     try:
         return x509.load_der_x509_crl(der)
-    except x509.InvalidVersion as e:  # which is no ValueError
+    except x509.InvalidVersion as e:  # not a ValueError
         raise ValueError(str(e)) from None
 
 
 def revocation_list_der(pem: bytes) -> bytes:
-    """A list of a file as it travels in messages. Raises ``ValueError``."""
+    """Converts a list of revoked certificates from PEM, as in files, to DER, as in messages. Raises ``ValueError``."""
     return x509.load_pem_x509_crl(pem).public_bytes(serialization.Encoding.DER)
 
 
 def revocation_list_pem(der: bytes) -> bytes:
-    """A list as it stands in files. Raises ``ValueError``."""
+    """Converts a list of revoked certificates from DER, as in messages, to PEM, as in files. Raises ``ValueError``."""
     return x509.load_der_x509_crl(der).public_bytes(serialization.Encoding.PEM)
 
 
@@ -238,9 +240,9 @@ def list_signed_by(found: RevocationList, authority: Certificate) -> bool:
 
 
 def describe_list(found: RevocationList) -> tuple[int, float, float, frozenset[int]]:
-    """A list's number, the seconds since the epoch between which it counts, and the serial numbers on it.
+    """Returns a list's number, its begin and end (seconds since the epoch), and the serial numbers on it.
 
-    Raises ``ValueError`` for one without a number or an end.
+    Raises ``ValueError`` for a list without a number or an end.
     """
     try:
         number = found.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number

@@ -1,6 +1,7 @@
-"""A builder: compiles what clients print, for targets whose compiler this machine has. It needs no device.
+"""A builder: compiles clients' sources for targets whose compiler this machine has. It needs no device.
 
-It takes source and target, never flags or paths: its own prelude goes in front, its own compiler's flags follow
+It takes a source and a target, never flags or paths. It puts its own prelude in front of the source, and uses its own
+compiler's flags.
 from the target, and sources that would read files or steer the compiler are refused.
 """
 
@@ -23,13 +24,14 @@ from tilewright.farm.workers.work import Reply
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.codegen.sources import check_source
 
-KEPT = 64  # targets whose compiler is kept ready: each number of threads makes one
+KEPT = 64  # targets whose toolchain is cached; each number of threads is a target of its own
 
 
 def offers() -> dict[str, str]:
-    """What this machine compiles: the compiler's version by queue.
+    """Places that this machine can serve as a builder, and their compiler's version.
 
-    A queue is of builders that give the same code: ``build:cpu:x86_64:1a2b3c4d``, by their compiler's version.
+    A place's name has a hash of the compiler's version, as ``build:cpu:x86_64:1a2b3c4d``, so that all builders of a
+    place generate equal code.
     """
     return {
         f"build:{name}:{arch}:{digest([version])[:8]}": version
@@ -72,11 +74,11 @@ class Builder(Service):
             deadline = min(DEADLINE, float(payload["deadline"]))
             done = toolchain.compile(f"{prelude(target, emulated)}\n{source}", symbols, deadline)
             data = Path(done.path).read_bytes()
-            if len(data) > MESSAGE.most:  # it travels in one message
+            if len(data) > MESSAGE.most:  # the code travels in one message
                 raise CompileError(f"the compiled code has {len(data)} bytes, over the limit of {MESSAGE.most}")
         except TilewrightError as e:
             said = {"error": {**e.to_json(), "reason": str(getattr(e, "reason", ""))}}
-            host = type(e) is TilewrightError  # no disk space, a compiler that does not start: not the source's fault
+            host = type(e) is TilewrightError  # the host's fault, not the source's: a full disk, a broken compiler
             return Reply(said, strike=e.message if host else "", again=host)
         result = {
             "sha256": done.sha256, "cached": done.cached, "compiler": toolchain.version,
@@ -86,9 +88,9 @@ class Builder(Service):
 
 
 def known_target(asked: Target) -> Target:
-    """This installation's own target of that name: compiler flags follow from it, never from a message.
+    """This installation's own target of a name: compiler flags follow from it, never from a message.
 
-    Raises ``UsageError`` for a target that is not known here.
+    Raises ``UsageError`` for a target that is unknown or different here.
     """
     own = parse_target(asked.name, asked.threads, allow_foreign=True)
     if own.key != asked.key:
@@ -99,5 +101,5 @@ def known_target(asked: Target) -> Target:
 
 
 def default_lanes() -> int:
-    """One compiler a core that this process may use."""
+    """Number of units to compile at once: one for each core that this process may use."""
     return len(affinity())

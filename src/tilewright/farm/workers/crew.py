@@ -1,4 +1,4 @@
-"""Runners and builders as child processes: started, started again when they die, drained."""
+"""Runs runners and builders as child processes: starts, restarts and drains them."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from collections.abc import Sequence
 from tilewright.farm.link import Say, waited
 from tilewright.measure.lifetime import tied_to
 
-AGAIN_SECONDS = 10.0  # before the first restart: for two heartbeats the farm takes the name for taken
+AGAIN_SECONDS = 10.0  # before the first restart: the farm considers the name taken for two heartbeats
 LONGEST_SECONDS = 300.0
-STEADY_SECONDS = 600.0  # after so long, the next death counts as the first
-STOP_SECONDS = 5.0  # for a child that is told to stop at once
-LEASH_SECONDS = 60.0  # of silence on its input after which a crew elsewhere ends
+STEADY_SECONDS = 600.0  # uptime after which the pause before a restart is the first again
+STOP_SECONDS = 5.0  # for which a child may take to stop at once
+LEASH_SECONDS = 60.0  # of silence on its standard input after which a crew on another node ends
 CONNECTED = " connected to "
 TAKE_WORK = " that take work: "
 
 
 class Child:
-    """One process, kept running by :meth:`run` until it leaves by itself or is told to.
+    """A child process that :meth:`run` keeps running until it leaves by itself or is told to.
 
-    ``sign`` in ``times`` of its lines means that it works (:attr:`ready`). One that ends before is not started again:
-    it would be refused the same way. ``relay`` is called with its lines, ``say`` with what becomes of it. ``leash``: it
-    is told by its input, not by signals (:func:`hold`).
+    The child is :attr:`ready` when ``times`` of its lines contain ``sign``. A child that ends with an error before is
+    not started again: the farm would refuse it again. ``relay`` is called with its lines, ``say`` with messages about
+    it. ``leash``: the child is drained by closing its standard input, not by a signal (:func:`hold`).
     """
 
     def __init__(
@@ -37,14 +37,14 @@ class Child:
         self.name, self.command, self.leash = name, command, leash
         self.sign, self.times = sign, times
         self.ready, self.over = asyncio.Event(), asyncio.Event()
-        self.code: int | None = None  # how its last process ended
+        self.code: int | None = None  # exit code of its last process
         self._say, self._relay_line = say, relay
         self._process: asyncio.subprocess.Process | None = None
         self._leaving = asyncio.Event()
         self._seen = 0
 
     async def run(self) -> None:
-        """Start it, and start it again with growing pauses."""
+        """Starts the child, and restarts it with growing pauses."""
         pause = AGAIN_SECONDS
         while not self._leaving.is_set():
             began = time.monotonic()
@@ -68,7 +68,7 @@ class Child:
     async def _once(self) -> int:
         pipe, none = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
         try:
-            # A session of its own: Ctrl-C on a terminal is for us alone, who then drain it.
+            # A session of its own: Ctrl-C on the terminal reaches only this process, which then drains the child.
             self._process = process = await asyncio.create_subprocess_exec(
                 *self.command, stdin=pipe if self.leash else none, stdout=none, stderr=pipe, limit=1 << 20,
                 start_new_session=True, preexec_fn=tied_to(os.getpid()),
@@ -119,13 +119,13 @@ class Child:
             self._signal(signal.SIGTERM)
 
     def drain(self) -> None:
-        """Tell it to finish what it does and leave."""
+        """Tells the child to finish its running jobs and leave."""
         self._leaving.set()
         if self._process is not None:
             self._drain(self._process)
 
     def stop(self) -> None:
-        """Tell it to stop at once."""
+        """Tells the child to stop at once."""
         self._leaving.set()
         self._signal(signal.SIGTERM)
 
@@ -140,7 +140,8 @@ class Child:
 
 
 async def hold() -> bool:
-    """Wait, as a process at the end of a leash. ``True``: to drain; ``False``: whoever held it is gone."""
+    """Waits, in a child with a leash. Returns ``True`` when its input is closed, to drain; ``False`` after silence: the
+    parent is gone."""
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     while True:
@@ -152,7 +153,7 @@ async def hold() -> bool:
 
 
 async def end(crew: Sequence[Child], drain_seconds: float, stop: asyncio.Event) -> bool:
-    """Drain those that are there still, at once where ``stop`` is set; whether they left in good order."""
+    """Drains the children that still run; stops them at once when ``stop`` is set. Returns whether all drained."""
     there = [child for child in crew if not child.over.is_set()]
 
     async def over() -> None:

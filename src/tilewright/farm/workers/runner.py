@@ -1,4 +1,4 @@
-"""A runner: one device of the farm. It checks and times what clients send, in the isolated child of a local run."""
+"""A runner: serves one device of the farm. It checks and times clients' kernels in a sandboxed child process."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from tilewright.measure.measuring import Item
 from tilewright.measure.runner import LocalRunner
 from tilewright.measure.timing import PairedComparison
 
-KEPT = 4  # targets whose child is kept ready
+KEPT = 4  # targets whose measurer, a child process, is kept
 
 
 class Measurer(Protocol):
-    """What a runner measures with: :class:`~tilewright.measure.runner.LocalRunner`, or a stand-in for a device."""
+    """Interface by which a runner measures: :class:`~tilewright.measure.runner.LocalRunner`, or a fake in tests."""
 
     def run(
         self, task: Task, items: Sequence[Item], incumbent: Item | None = None, pairs: int | None = None
@@ -40,10 +40,10 @@ class Measurer(Protocol):
 
 @dataclass(frozen=True)
 class Bench:
-    """A device and how to measure on it: a measurer for each target, and exclusive use of the device.
+    """A device and the means to measure on it: a measurer for each target, and exclusive use of the device.
 
-    ``limits``: what bounds the kernels that it runs (``measure/sandbox.py``). ``stop``, once set, ends a wait for the
-    device.
+    ``limits``: the sandbox's limits that hold for its kernels (``measure/sandbox.py``). Setting ``stop`` ends a wait
+    for the device.
     """
 
     device: DeviceDescription
@@ -55,7 +55,7 @@ class Bench:
 
 
 def local_bench(place: LocalTarget, device: DeviceDescription) -> Bench:
-    """A device of this machine."""
+    """The bench of a device of this machine."""
 
     def peaks(task: Task) -> Peaks:
         return replace(place, target=replace(place.target, threads=task.target.threads)).peaks(task)
@@ -69,7 +69,7 @@ def local_bench(place: LocalTarget, device: DeviceDescription) -> Bench:
 
     first = LocalRunner(place.device, place.target, sandbox=True)
     _step_aside(place, first.cores)
-    ready = {place.target.key: first}  # its child has been started, to see which limits hold here
+    ready = {place.target.key: first}  # reused: limits() below starts its child, to see which limits hold here
     stop = threading.Event()
     return Bench(
         device, lambda target: ready.pop(target.key, None) or measurer(target),
@@ -78,14 +78,14 @@ def local_bench(place: LocalTarget, device: DeviceDescription) -> Bench:
 
 
 def _step_aside(place: LocalTarget, cores: Sequence[int]) -> None:
-    """Keep this process off the cores that it measures on, where there are others. The child takes them itself."""
+    """Keeps this process off the cores that it measures on, if it has other cores. The child pins itself to them."""
     others = set(place.build_cores) - set(cores)
     if others and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, others)
 
 
 class Runner(Service):
-    """Serves one device. One measurement at a time; the next job's artifacts are fetched meanwhile."""
+    """Serves one device, one measurement at a time. The next job's artifacts are fetched meanwhile."""
 
     role = "runner"
 
@@ -151,6 +151,6 @@ class Runner(Service):
 
 
 def _reply(result: Mapping[str, Any], outcomes: Sequence[Outcome | None] = ()) -> Reply:
-    """A result. A device that is lost is to blame itself; another one tries when nothing else came of the job."""
+    """A job's reply. A lost device gets a strike; another device tries the job if it has no other outcome."""
     lost = [o.message for o in outcomes if isinstance(o, Failure) and o.kind is FailureKind.DEVICE_LOST]
     return Reply(plain(result), strike=lost[0] if lost else "", again=bool(lost) and len(lost) == len(outcomes))

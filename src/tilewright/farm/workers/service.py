@@ -1,4 +1,4 @@
-"""What runners and builders share: staying connected, taking jobs, keeping results until they are stored."""
+"""The base of runners and builders: stays connected, takes jobs, keeps results until the server has stored them."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from tilewright.farm.log import Log
 from tilewright.farm.workers.work import Held, Missing, Record, Reply
 
 DRAIN_SECONDS = 60.0
-PERSISTENT = 8  # attempts to get a name that another process has: one that died is noticed meanwhile
-STUBBORN = 20  # refusals in a row after which a service that was accepted once gives up
-ATTEMPTS = 3  # workers that one job may cost, or devices on which it is tried, before it is given up
-STORE_TRIES = 20  # for a result, on a server that has no room
+PERSISTENT = 8  # attempts to get a name that another process has; the farm notices a dead process meanwhile
+STUBBORN = 20  # refusals in a row after which a service gives up that the farm had accepted before
+ATTEMPTS = 3  # begun attempts of a job after which it is given up
+STORE_TRIES = 20  # attempts to store a result on a server that has no room
 
 
 class Service(ABC):
     """A process that works for a farm until it is drained or stopped.
 
-    It connects again whenever it is cut off; what it was working on goes on meanwhile, and results are sent until the
-    server has stored them.
+    It reconnects whenever it is cut off. Its jobs go on meanwhile, and it sends results until the server has stored
+    them.
     """
 
     role = ""
@@ -54,15 +54,15 @@ class Service(ABC):
         self.instance = secrets.token_hex(8)
         self.connected = asyncio.Event()
         self.record = Record(cache.root / "farm" / f"{name.replace('/', '-')}.json")
-        self.refused = 0  # jobs that were none, or not their client's
+        self.refused = 0  # jobs that were malformed, or not signed by their client
         self._say = Log(say)
         self._link: Link | None = None
         self._heartbeat = 5.0
-        self._able: Mapping[str, Any] = {}  # what it said of itself in its greeting
-        self._peers: Mapping[str, int] = {}  # workers of each place, this one among them
+        self._able: Mapping[str, Any] = {}  # the result of greeting()
+        self._peers: Mapping[str, int] = {}  # place -> number of workers, this worker included
         self._held: OrderedDict[str, Held] = OrderedDict()
-        self._pulls: dict[str, float] = {}  # place -> until when a request for a job waits
-        self._seen: deque[str] = deque(maxlen=4096)  # commands, by their ids
+        self._pulls: dict[str, float] = {}  # place -> until when a request for a job is pending
+        self._seen: deque[str] = deque(maxlen=4096)  # ids of commands that were carried out
         self._loop: asyncio.AbstractEventLoop
         self._tasks: set[asyncio.Task[Any]] = set()
         self._done, self._busy, self._running = 0, 0.0, 0
@@ -70,24 +70,24 @@ class Service(ABC):
         self._stopping = asyncio.Event()
         self._pool = ThreadPoolExecutor(self.lanes, self.role)
 
-    # ------------------------------------------------------------------ what a kind of service gives
+    # ------------------------------------------------------------------ to be implemented
 
     @abstractmethod
     def greeting(self) -> dict[str, Any]:
-        """What it can do: ``places``, and ``device`` and ``offers`` for people to read."""
+        """What the service offers: ``places``, and ``device`` and ``offers`` for people to read."""
 
     @abstractmethod
     def execute(self, payload: Mapping[str, Any], paths: Mapping[str, str]) -> Reply:
-        """Do a job; called in a thread, at most ``lanes`` at once. ``paths``: its artifacts, by hash."""
+        """Runs a job; called in a thread, at most ``lanes`` at once. ``paths``: files of its artifacts, by hash."""
 
     def note(self) -> str:
-        """What it is at, in a few words."""
+        """The current activity, in a few words."""
         return ""
 
     # ------------------------------------------------------------------ life
 
     async def run(self) -> None:
-        """Work until drained or stopped. Raises ``Refused`` where the farm does not want this process at all."""
+        """Works until drained or stopped. Raises ``Refused`` if the farm refuses this process for good."""
         self._loop = asyncio.get_running_loop()
         self._able = self.greeting()
         pause, refused, ever = waits(), 0, False
@@ -126,19 +126,19 @@ class Service(ABC):
         self._say(f"connected to {self.endpoint.address} as {self.name}")
 
     async def _serve(self, link: Link) -> None:
-        """Follow one connection to its end, or to ours: which may have come while there was no connection."""
+        """Serves one connection until it ends or the service stops; it may have been stopped before it connected."""
         await self._pull()
         beats = asyncio.create_task(self._beating(link))
         ended = [asyncio.create_task(event.wait()) for event in (link.closed, self._stopping)]
         try:
             await asyncio.wait({beats, *ended}, return_when=asyncio.FIRST_COMPLETED)
             if beats.done():
-                await beats  # raises what ended it
+                await beats  # raises the error that ended it
         finally:
             await end(*ended, beats)
 
     async def _beating(self, link: Link) -> None:
-        """Say every so often that this process lives and works, also to those who wait for its jobs."""
+        """Sends heartbeats to the keeper, and reports to the server that held jobs are in progress."""
         missed = 0
         while True:
             await asyncio.sleep(self._heartbeat)
@@ -151,7 +151,7 @@ class Service(ABC):
                 missed += 1
                 if missed >= SILENT - 1:
                     raise
-            except Unreachable:  # a server without a keeper still has jobs
+            except Unreachable:  # without a keeper the server still hands out jobs
                 missed = 0
             await self._pull()
 
@@ -169,7 +169,8 @@ class Service(ABC):
         }  # fmt: skip
 
     async def drain(self, deadline: float = DRAIN_SECONDS) -> bool:
-        """Take nothing more, finish what runs within ``deadline`` seconds, leave. ``False``: it did not finish."""
+        """Takes no more jobs, finishes running jobs within ``deadline`` seconds, and leaves. Returns ``False`` if jobs
+        did not finish."""
         self._draining = True
         link = self._link
         if link is not None:
@@ -181,20 +182,20 @@ class Service(ABC):
             await asyncio.sleep(0.01)
         finished = not self._held
         await self._give_back(lambda _job: True)
-        link = self._link  # which may break, and be another one, at any time
+        link = self._link  # read again: the service may have reconnected
         if link is not None:
             with contextlib.suppress(FarmError):
                 await link.ask({"what": "bye", "name": self.name, "instance": self.instance, "why": "drained"})
-            await link.close()  # sends what waits
+            await link.close()  # sends pending messages first
         self.stop()
         return finished
 
     def stop(self) -> None:
-        """Leave at once; what runs is lost to this process and given to others."""
+        """Leaves at once. The server gives running jobs to other workers."""
         self._stopping.set()
 
     async def close(self) -> None:
-        """After :meth:`run`: end what is left."""
+        """Ends background tasks and threads, after :meth:`run`."""
         await end(*self._tasks)
         self._pool.shutdown(wait=False, cancel_futures=True)
         self.record.close()
@@ -202,7 +203,7 @@ class Service(ABC):
     # ------------------------------------------------------------------ commands
 
     async def _commanded(self, message: Any) -> None:
-        """A keeper's command. One that is played back, or meant for an earlier process, does nothing."""
+        """Carries out a keeper's command. A replayed command, or a command to an earlier process, is ignored."""
         link = self._link
         opened = link.open(message, ("server",)) if link else None
         if link is None or opened is None:
@@ -226,14 +227,14 @@ class Service(ABC):
         spawn(self._tasks, self._show())
 
     async def _cancelled(self, message: Any) -> None:
-        """A client waits for some of its jobs no more."""
+        """Drops jobs that a client has cancelled and that have not begun."""
         opened = self._link.open(message, ("client",)) if self._link else None
         if opened is None:
             return
         client, session = message.subject.split(".")[1:]
         if opened[1] is not None and subjects.token(opened[1].name) != client:
             return
-        ids = opened[0].get("ids")  # None: all
+        ids = opened[0].get("ids")  # None: all jobs of the session
         for job in list(self._held.values()):
             if (job.client, job.session) == (client, session) and (ids is None or job.id in ids) and not job.begun:
                 self._forget(job)
@@ -249,14 +250,14 @@ class Service(ABC):
         self._held.pop(job.id, None)
 
     async def _say_of(self, job: Held, what: bytes) -> None:
-        """Tell the server what becomes of a delivery: done, in progress, or to be given to another."""
+        """Acknowledges a delivery to the server: done (``+ACK``), or to be delivered again (``-NAK``)."""
         if self._link is not None:
             await self._link.publish(job.ticket, what)
 
     # ------------------------------------------------------------------ taking jobs
 
     async def _pull(self) -> None:
-        """Ask for a job of each place where none is asked for yet, while there is room here."""
+        """Requests a job from each place without a pending request, while this worker has room."""
         link, now = self._link, time.monotonic()
         if link is None or self._draining or self.record.quarantine or link.seal.stale:
             return
@@ -264,7 +265,7 @@ class Service(ABC):
         room = self.lanes + AHEAD.most - (len(self._held) - done) if done < UNSTORED.most else 0
         for place in self._able["places"] if room > 0 else ():
             if self._pulls.get(place, 0.0) <= now:
-                # Not for longer: with the server of a cluster that leads the queue, requests that wait there are lost.
+                # Short requests: a cluster's server that leads the queue loses pending requests when it fails.
                 self._pulls[place] = now + self._heartbeat
                 stream, consumer = subjects.queue_of(place)
                 body = json.dumps({"batch": 1, "expires": int(0.9 * self._heartbeat * 1e9)}).encode()
@@ -273,7 +274,7 @@ class Service(ABC):
 
     @property
     def _most(self) -> int:
-        """Jobs in its hands at once, whoever else asked for jobs in its name."""
+        """Largest number of jobs held at once, even if a forged request had more jobs delivered."""
         return self.lanes + AHEAD.most * len(self._able["places"]) + UNSTORED.most
 
     @property
@@ -281,13 +282,13 @@ class Service(ABC):
         return f"{subjects.inbox(self.role, self.endpoint.name)}.{self.instance}"
 
     async def _delivered(self, message: Any) -> None:
-        """What came of a request for a job: a job under its own subject, or a status."""
+        """Takes the answer to a request for a job: a job under its own subject, or a status."""
         status = (message.headers or {}).get("Status")
         place = message.subject.split(".")[-1 if status else 1].replace("%", ".")
         self._pulls.pop(place, None)
         if status is None:
             await self._take(place, message)
-        elif status not in ("404", "408"):  # no such queue, or too many requests: asked again a little later
+        elif status not in ("404", "408"):  # no queue, or too many requests: the next request waits a little
             self._pulls[place] = time.monotonic() + self._heartbeat / 2
         await self._pull()
 
@@ -295,7 +296,7 @@ class Service(ABC):
         link = self._link
         if link is None:
             return
-        if link.seal.stale:  # whoever takes it instead may know
+        if link.seal.stale:  # another worker may have a current list of revoked certificates
             await link.publish(message.reply, b"-NAK")
             return
         opened = link.open(message, ("client",))
@@ -318,7 +319,7 @@ class Service(ABC):
             await link.publish(message.reply, b"+TERM")
             return
         known = self._held.get(job.id)
-        if known is not None:  # while this process was cut off, the server gave it out again
+        if known is not None:  # the server delivered it again while this process was cut off
             known.ticket = job.ticket
         elif self._draining or self.record.quarantine or len(self._held) >= self._most:
             await self._say_of(job, b"-NAK")
@@ -329,14 +330,14 @@ class Service(ABC):
     # ------------------------------------------------------------------ one job
 
     async def _work(self, job: Held, place: str) -> None:
-        """Fetch what a job needs while others run, then run it in its turn."""
+        """Fetches a job's artifacts while other jobs run, then runs the job in its turn."""
         try:
             reply = await self._blamed(job, place) if job.delivered > 1 else None
             if reply is None and not job.dropped:
                 reply = await self._fetch(job)
             if reply is None and not job.dropped:
                 reply = await asyncio.get_running_loop().run_in_executor(self._pool, self._execute, job)
-            if reply is None or job.dropped:  # cancelled, or given to another
+            if reply is None or job.dropped:  # cancelled, or given back
                 return
             if reply.strike:
                 self.record.strike(reply.strike)
@@ -344,7 +345,7 @@ class Service(ABC):
                     self._say(f"in quarantine: {self.record.quarantine}")
                     await self._give_back(lambda other: not other.begun)
                 spawn(self._tasks, self._show())
-            elif self.record.strikes and not {"missing", "error"} & set(reply.result):  # else the device did nothing
+            elif self.record.strikes and not {"missing", "error"} & set(reply.result):  # the device did work
                 self.record.save(strikes=0)
             if reply.again and sum((await self._cost(job)).values()) < ATTEMPTS:
                 self._forget(job)
@@ -357,7 +358,7 @@ class Service(ABC):
             await self._pull()
 
     async def _show(self) -> None:
-        """Say at once what has changed."""
+        """Sends a heartbeat at once after a change of state."""
         with contextlib.suppress(FarmError):
             if self._link is not None:
                 await self._beat(self._link)
@@ -370,23 +371,23 @@ class Service(ABC):
         job.begun = True
         self._running += 1
         marked = asyncio.run_coroutine_threadsafe(self._mark(job), self._loop)
-        if job.delivered > 1:  # it may be deadly: its mark has to be out before it is
+        if job.delivered > 1:  # it may have killed a worker: its mark must be stored before it runs
             with contextlib.suppress(TimeoutError):
                 marked.result(ANSWER_SECONDS)
         if self.lanes == 1:
             self.record.at(f"job {job.id}")
         try:
-            self.endpoint.seal.require_listed_nowhere(job.sender)  # who was good when the job came may not be now
+            self.endpoint.seal.require_listed_nowhere(job.sender)  # the sender may be revoked since the job came
             return self.execute(job.payload, job.paths)
         except TilewrightError as e:
-            # A lost device is the host's fault; anything else was asked for. Another device may not lose a kernel.
+            # A lost device is this host's fault, any other error the job's. A lost kernel may run on another device.
             lost = e.kind == "device_lost"
             again = lost or e.kind == "kernel_lost"
             return Reply({"error": e.to_json()}, strike=e.message if lost else "", again=again)
         except NONSENSE as e:
             said = f"this {self.role} does not understand the job ({type(e).__name__}: {e})"
             return Reply({"error": {"kind": "malformed", "message": said, "mend": ""}})
-        except Exception as e:  # whatever it is, the job must have an answer
+        except Exception as e:  # every job must have an answer
             said = getattr(e, "strerror", None) or str(e) or type(e).__name__
             error = {"kind": "host", "message": f"{self.name}: {said}", "mend": ""}
             return Reply({"error": error}, strike=said, again=True)
@@ -397,14 +398,14 @@ class Service(ABC):
                 self.record.at("")
 
     async def _mark(self, job: Held) -> None:
-        """Leave word that this worker began a job: if it is lost now, the job has cost one."""
+        """Publishes the mark that this worker began a job: if the worker is lost, the attempt counts."""
         if self._link is not None:
             await self._link.publish(subjects.begun(job.client, job.session, job.id, self.name))
             if job.delivered > 1:
-                await self._cost(job)  # whose answer comes after the mark has arrived
+                await self._cost(job)  # the server answers after it has stored the mark
 
     async def _cost(self, job: Held) -> dict[str, int]:
-        """How often each worker began a job. Nothing where the server cannot say."""
+        """Number of times that each worker began a job; empty if the server cannot tell."""
         asked = {"subjects_filter": subjects.begun(job.client, job.session, job.id, "*")}
         try:
             link = await self._online()
@@ -415,20 +416,21 @@ class Service(ABC):
             return {}
 
     async def _blamed(self, job: Held, place: str) -> Reply | None:
-        """A job that was given out before: a reply where it has cost too many workers already."""
+        """Decides on a job that was delivered before: returns an error reply if it was begun ``ATTEMPTS`` times
+        already."""
         cost = await self._cost(job)
         if sum(cost.values()) >= ATTEMPTS:
             said = f"{sum(cost.values())} workers were lost while they worked on it: {', '.join(sorted(cost))}"
             return Reply({"error": {"kind": "lost", "message": said}})
         if self.name in cost and self._peers.get(place, 1) > 1 and job.delivered <= 3 * ATTEMPTS:
-            self._forget(job)  # rather another one, if another can
+            self._forget(job)  # another worker should try it, if there is one
             await self._say_of(job, b'-NAK {"delay": 300000000}')
         return None
 
     async def _report(self, job: Held, reply: Reply, seconds: float) -> None:
-        """Have the server store a result, however long that takes, and only then end the delivery."""
+        """Has the server store a result, with retries, and only then acknowledges the delivery."""
         job.done = True
-        await self._pull()  # there is room for another
+        await self._pull()  # a finished job leaves room for another
         subject = subjects.result(job.client, job.session, job.id)
         said = {"result": reply.result, "seconds": seconds, "worker": self.name}
         try:
@@ -442,7 +444,7 @@ class Service(ABC):
                     await link.store(f"art.{sha256(data).hexdigest()}", data)
                 await link.store(subject, message, f"result-{job.id}")
                 break
-            except NotStored as e:  # whoever waits for it has heard it all the same, if it is there
+            except NotStored as e:  # a connected client has received the result all the same
                 self._say(e.message)
                 await asyncio.sleep(min(2.0, 0.1 * 2**n))
             except LinkClosed:
@@ -457,20 +459,20 @@ class Service(ABC):
                 return self._link
 
     async def _fetch(self, job: Held) -> Reply | None:
-        """Get the artifacts that are not here yet, each checked against its name. A reply when that fails."""
+        """Fetches a job's missing artifacts and checks each against its name. Returns a reply if that fails."""
         for name in job.needs:
             try:
                 job.paths[name] = await self._have(name)
             except Missing:
                 return Reply({"missing": [name]})
-            except FarmError as e:  # the server does not let this process have it
+            except FarmError as e:  # the server denies this process the artifact
                 return Reply({"error": e.to_json()})
             except TilewrightError as e:  # a full disk, most likely
                 return Reply({"error": e.to_json()}, strike=f"{e.kind}: {e.message}", again=True)
         return None
 
     async def _have(self, name: str) -> str:
-        """Where an artifact lies here, once it does. Raises ``Missing``."""
+        """Path of an artifact in the cache, fetched if necessary. Raises ``Missing``."""
         path = self.cache.get(name)
         while path is None:
             try:

@@ -1,4 +1,4 @@
-"""A farm inside a Slurm allocation: what the allocation is, and how runners get onto its nodes."""
+"""A farm inside a Slurm allocation: the allocation's nodes and GPUs, and the command that starts runners on them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tilewright.farm.errors import FarmError
 
 
 def nodes(environment: Mapping[str, str] = os.environ) -> int:
-    """Nodes of the allocation that this process is in. Raises ``UsageError`` where there is none."""
+    """Number of nodes of the allocation that this process is in. Raises ``UsageError`` outside an allocation."""
     if not environment.get("SLURM_JOB_ID"):
         raise UsageError(
             "--slurm works only inside a Slurm allocation",
@@ -27,7 +27,7 @@ def on_each_node(count: int, command: Sequence[str]) -> list[str]:
     srun = shutil.which("srun")
     if srun is None:
         raise FarmError("srun is not on the path", "Load Slurm's commands, or start the runners without --slurm")
-    # A task may use all that the job has of its node, beside other steps, and outlives those of nodes that fail.
+    # A task may use all of the job's resources on its node, beside other steps, and survives tasks on failing nodes.
     return [
         srun, "--overlap", f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1", "--cpu-bind=none",
         "--mpi=none", "--kill-on-bad-exit=0", "--wait=0", *command,
@@ -35,13 +35,13 @@ def on_each_node(count: int, command: Sequence[str]) -> list[str]:
 
 
 def visible_gpus(environment: Mapping[str, str] = os.environ) -> str:
-    """``CUDA_VISIBLE_DEVICES`` of a task: the node's GPUs that are the job's, none where the job has none."""
+    """``CUDA_VISIBLE_DEVICES`` of a task: the job's GPUs on the node, empty if the job has no GPUs."""
     given = (environment.get(name) for name in ("CUDA_VISIBLE_DEVICES", "SLURM_STEP_GPUS", "SLURM_JOB_GPUS"))
     return next((g for g in given if g is not None), "")
 
 
 def check_certificates(certs: Path | None, count: int) -> None:
-    """Raises ``UsageError`` where the farm would speak in the clear between nodes."""
+    """Raises ``UsageError`` if the farm's nodes would communicate without encryption."""
     if certs is None and count > 1:
         raise UsageError(
             f"a farm on {count} nodes needs certificates",

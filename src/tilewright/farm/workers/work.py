@@ -1,4 +1,4 @@
-"""A job in a worker's hands, what comes of it, and what the worker remembers of itself."""
+"""A job that a worker holds, the job's reply, and the worker's record across restarts."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Missing(FarmError):
 
 @dataclass
 class Reply:
-    """What came of a job: plain values, ``data`` for the farm's store, and what is the device's own fault.
+    """A job's reply: plain values, and ``data`` to store as artifacts.
 
-    ``again``: another device should try.
+    ``strike``: the failure if it is the device's fault, else empty. ``again``: another device should try the job.
     """
 
     result: Mapping[str, Any]
@@ -37,8 +37,8 @@ class Reply:
 
 @dataclass
 class Held:
-    """A job in this process' hands. ``ticket``: where its delivery is acknowledged. ``sender``: who signed it, ``None``
-    in a farm without certificates."""
+    """A job that this process holds. ``ticket``: subject that acknowledges its delivery. ``delivered``: number of its
+    deliveries. ``sender``: the signer, ``None`` in a farm without certificates."""
 
     id: str
     client: str
@@ -52,19 +52,19 @@ class Held:
     begun: bool = False
     dropped: bool = False  # cancelled, or given back
     done: bool = False  # its result is on the way
-    seconds: float = 0.0  # that it took
+    seconds: float = 0.0  # execution time
 
 
 class Record:
-    """What a worker remembers of itself when it is started again: failures in a row, quarantine, a job it died in.
+    """A worker's record across restarts: failures in a row, quarantine, and the job that it died in.
 
-    A full disk costs only this memory.
+    Write errors, as on a full disk, are ignored.
     """
 
     def __init__(self, path: Path) -> None:
         self._path, self._at = path, path.with_suffix(".job")
         self.strikes, self.quarantine = 0, ""
-        self._job: BinaryIO | None = None  # written with every job: kept open, never synced
+        self._job: BinaryIO | None = None  # kept open and never synced, because every job writes it
         with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
             kept = json.loads(path.read_text(encoding="utf-8"))
             self.strikes, self.quarantine = int(kept["strikes"]), str(kept["quarantine"])
@@ -75,7 +75,7 @@ class Record:
                 self.at("")
 
     def at(self, job: str) -> None:
-        """The job that it works on now, ``""`` for none."""
+        """Records the running job, ``""`` for no job."""
         with contextlib.suppress(OSError):
             if self._job is None:
                 self._at.parent.mkdir(parents=True, exist_ok=True)
@@ -85,7 +85,7 @@ class Record:
             self._job.write(job.encode())
 
     def strike(self, why: str) -> None:
-        """The device failed, not a kernel. Enough in a row quarantine it."""
+        """Counts a failure of the device, not of a kernel. ``STRIKES`` failures in a row quarantine it."""
         self.strikes += 1
         if self.strikes >= STRIKES and not self.quarantine:
             self.quarantine = f"{self.strikes} failures in a row, the last: {why}"[:500]
@@ -99,7 +99,7 @@ class Record:
             replace_file(self._path, json.dumps(kept).encode(), SHARED)
 
     def close(self) -> None:
-        """It leaves in good order."""
+        """Clears the running job: the worker leaves in good order."""
         if self._job is not None:
             self.at("")
             self._job.close()
