@@ -1,7 +1,7 @@
-"""What tuning found: workloads, runs, trials, best kernels and their artifacts, in one SQL database.
+"""The SQL database of tuning results: workloads, runs, trials, best kernels and their artifacts.
 
-The names below are imported on first use, so that ``tilewright.database.text`` and the records cost
-no SQLAlchemy.
+The names below are imported on first use, so that importing ``tilewright.database.text`` or the records does not load
+SQLAlchemy.
 """
 
 from __future__ import annotations

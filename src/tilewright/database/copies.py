@@ -1,4 +1,4 @@
-"""Files that come into being as a whole or not at all; copies of SQLite files."""
+"""Atomic replacement of files, and copies of SQLite files."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _SIDE_FILES = ("-wal", "-shm", "-journal")
 
 @contextmanager
 def replacing(destination: Path, mode: int = files.PRIVATE) -> Iterator[Path]:
-    """:func:`tilewright.files.replacing` of a file that may be a database, whose logs go with it.
+    """:func:`tilewright.files.replacing` for a file that may be a database: its journal files are removed too.
 
-    Raises ``DatabaseError`` where the folder cannot be written, or its disk is full.
+    Raises ``DatabaseError`` if the folder cannot be written, or its disk is full.
     """
     with explained(str(destination)), files.replacing(destination, mode) as partial:
         try:
@@ -32,7 +32,7 @@ def replacing(destination: Path, mode: int = files.PRIVATE) -> Iterator[Path]:
 
 
 def copy_file(source: Path, partial: Path) -> None:
-    """Copy a SQLite file, others writing or not, into one that is there."""
+    """Copies a SQLite file into the existing file ``partial``, consistently, even while other processes write it."""
     origin = sqlite3.connect(f"file:{quote(str(source))}?mode=ro", uri=True)
     with closing(origin), closing(sqlite3.connect(partial)) as copy:
         origin.backup(copy)
@@ -40,5 +40,5 @@ def copy_file(source: Path, partial: Path) -> None:
 
 
 def one_file(connection: sqlite3.Connection) -> None:
-    """Without a log beside it."""
+    """Leaves WAL mode, so that the database is a single file without a log beside it."""
     connection.execute("PRAGMA journal_mode=DELETE").fetchall()

@@ -1,4 +1,4 @@
-"""The database: every read and write that the rest of Tilewright does."""
+"""``Database``: all reads and writes of the database."""
 
 from __future__ import annotations
 
@@ -23,15 +23,12 @@ from tilewright.database.views import Views
 
 
 class Database(Views, Closing):
-    """One database. Any thread may call any method; each call is one transaction.
+    """An open database. Any thread may call any method; each call is one transaction.
 
-    ``Runs`` has the methods for runs and trials, ``Kernels`` those for kernels and compiled code, and ``Views``, which
-    has them all, what pages and metrics read.
-    Every failure is a ``DatabaseError`` (the database) or a ``UsageError`` (what was asked for).
-
-    A call that finds its server away waits for it and begins again. Since a commit whose answer was
-    lost may have taken place, whatever is written comes to the same when it is written twice; only
-    ``add_miss`` may then count too many.
+    ``Runs`` has the methods for runs and trials, ``Kernels`` the methods for kernels and compiled code, ``Views`` the
+    queries of pages and metrics. Every failure is a ``DatabaseError`` (the database's fault) or a ``UsageError`` (the
+    caller's fault). A call that cannot reach its server waits for it and begins again. A commit whose answer was lost
+    may have taken place, so writes are idempotent. Only ``add_miss`` may then count too many.
     """
 
     @staticmethod
@@ -41,18 +38,19 @@ class Database(Views, Closing):
         readonly: bool = False,
         timeout: float = 60.0,
     ) -> Database:
-        """Open a SQLite file, by path or as ``sqlite:///PATH``, or ``postgresql+psycopg://USER@HOST/DATABASE``.
+        """Opens a SQLite file, by path or as ``sqlite:///PATH``, or ``postgresql+psycopg://USER@HOST/DATABASE``.
 
-        ``timeout``: seconds to wait for other processes, here and in every later call. A server that goes
-        away is waited for twice as long; one that cannot be reached when it is opened is reported at once.
+        ``timeout``: seconds to wait for other processes, here and in every later call. A call waits twice as long for a
+        server that it cannot reach. If the server cannot be reached now, opening fails at once.
 
-        Files: ``create`` makes one and its folders if missing, for this user only. An older schema is
-        upgraded after a backup to ``FILE.bak-<revision>``.
+        Files: ``create`` makes a missing file and its folders, for this user only. An older schema is upgraded after a
+        backup to ``FILE.bak-<revision>``.
 
         PostgreSQL: the tables must be there (``upgrade_database``). The password comes from the URL,
         else ``$TILEWRIGHT_DB_PASSWORD``, else what libpq knows (``PGPASSWORD``, ``PGPASSFILE``).
 
-        Another schema than this version's is refused, unless ``readonly`` where it can be read.
+
+        A schema of another version is refused. With ``readonly`` it is accepted if this version can read it.
         """
         location = locate(path_or_url)
         with explained(location.text):
@@ -78,7 +76,8 @@ class Database(Views, Closing):
     # ----------------------------------------------------------------------- models, misses
 
     def save_model(self, target: Target, feature_version: str, data: bytes, trials: int) -> str:
-        """Store a cost model's snapshot in place of older ones of its kind; returns its id."""
+        """Stores a cost model's snapshot in place of the older snapshots for its target and version of features;
+        returns its id."""
         m = schema.model
         values = {
             "id": secrets.token_hex(8),
@@ -100,7 +99,7 @@ class Database(Views, Closing):
         return str(values["id"])
 
     def load_model(self, target_key: str, feature_version: str) -> StoredModel | None:
-        """The last snapshot for a target and version of the features."""
+        """The last snapshot of a cost model for a target and version of the features."""
         m = schema.model
         same = (m.c.target_key == target_key) & (m.c.feature_version == feature_version)
         wanted = select(m).where(same).order_by(m.c.created.desc()).limit(1)
@@ -108,7 +107,8 @@ class Database(Views, Closing):
         return None if row is None else rows.read(StoredModel, row, data=bytes(row.data))
 
     def add_miss(self, op: str, params: Mapping[str, Value] | Pairs, target_key: str, count: int = 1) -> None:
-        """Count ``count`` look-ups that found no tuned kernel. Twice, if the answer to the commit was lost."""
+        """Counts ``count`` look-ups that found no tuned kernel. They count twice if the answer to the commit was
+        lost."""
         m = schema.miss
         now = time.time()
         key = {"op": op, "params": rows.params_text(params), "target_key": target_key}
@@ -121,7 +121,7 @@ class Database(Views, Closing):
         self._write(work)
 
     def remove_misses(self, misses: Iterable[Miss]) -> None:
-        """Forget these, such as after they were tuned."""
+        """Removes misses, for example after their tasks were tuned."""
         m = schema.miss
         keys = [{"op": x.op, "params": rows.params_text(x.params), "target_key": x.target_key} for x in misses]
 
@@ -142,7 +142,7 @@ class Database(Views, Closing):
     # ----------------------------------------------------------------------- upkeep
 
     def stats(self) -> DatabaseStats:
-        """Rows by table, and sizes."""
+        """Number of rows by table, and sizes in bytes."""
 
         def work(c: Connection) -> DatabaseStats:
             tables = [t for t in schema.metadata.sorted_tables if t is not schema.compatibility]
@@ -159,7 +159,8 @@ class Database(Views, Closing):
         return sum(f.stat().st_size for f in files if f.exists())
 
     def vacuum(self) -> int:
-        """Give unused space back to the disk, or on PostgreSQL to later rows; returns by how many bytes it shrank."""
+        """Returns unused space to the disk, or on PostgreSQL to later rows. Returns the number of bytes by which the
+        database shrank."""
         if self.readonly:
             raise DatabaseError(f"{self.location} was opened for reading only", "Open it without readonly")
         with explained(self.location):

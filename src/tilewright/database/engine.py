@@ -1,4 +1,4 @@
-"""Transactions that wait their turn, on any database; SQLite files: permissions and pragmas."""
+"""Transactions with retries on any database, and the permissions and pragmas of SQLite files."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ from tilewright.database.postgresql.errors import is_lost
 
 T = TypeVar("T")
 
-_BUSY_SECONDS = 5.0  # what one attempt waits inside SQLite; the retry around it waits longer
+_BUSY_SECONDS = 5.0  # seconds that one attempt waits inside SQLite; the retries around it wait longer
 _OF_THE_CONNECTION = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
-"""Failures that a new connection may not have."""
-_LEAST_BYTES = 16  # of a file that is not empty; SQLite would overwrite one of a single byte
+"""SQLite result codes of failures that a new connection may not have."""
+_LEAST_BYTES = 16  # least size of a non-empty database file; SQLite would overwrite a file of one byte
 
 
 def check_file(path: Path, *, create: bool, readonly: bool) -> None:
-    """Make sure that ``path`` is a file to open, created 0600 in folders created 0700 if wanted.
+    """Checks that ``path`` is a file that can be opened. ``create``: makes a missing file (mode 0600) and its folders
+    (mode 0700).
 
     Raises ``DatabaseError`` or ``OSError``.
     """
@@ -64,7 +65,8 @@ def check_file(path: Path, *, create: bool, readonly: bool) -> None:
 
 
 def _follow(engine: Engine, path: Path) -> None:
-    """Open the file anew where another one took its place, or none: a connection would read the old one for ever."""
+    """Has the pool open the file again after it was replaced or removed: an old connection would read the old file for
+    ever."""
 
     def identity() -> tuple[int, int] | None:
         try:
@@ -84,12 +86,12 @@ def _follow(engine: Engine, path: Path) -> None:
 
 
 _COMPILED = LRUCache[Any, Any](500)
-"""Statements of all SQLite files, which each engine would compile for itself: that costs more than to run them."""
+"""Cache of compiled statements, shared by the engines of all SQLite files: compiling costs more than running them."""
 
 
 @functools.cache
 def _dialect() -> Dialect:
-    """The one that they were compiled for, which has seen the driver."""
+    """The dialect of the cached statements. It has connected once, so that SQLAlchemy has initialised it."""
     engine = create_engine("sqlite://")
     engine.connect().close()
     engine.dispose()
@@ -101,9 +103,9 @@ def sqlite_engine(
 ) -> Engine:
     """An engine on an existing file. ``keep``: whether idle connections stay open.
 
-    SQLAlchemy emits every BEGIN (the driver is in autocommit mode): ``IMMEDIATE`` for connections
-    with the execution option ``tilewright_write``, so that a writer waits for its turn at the start
-    and never has to give way in the middle.
+    SQLAlchemy emits every BEGIN (the driver is in autocommit mode). For connections with the execution option
+    ``tilewright_write`` it is ``BEGIN IMMEDIATE``: a writer waits for the lock at the start, and never fails in the
+    middle.
     """
     uri = f"file:{quote(str(path))}?mode={'ro' if readonly else 'rw'}"
     if readonly and not _can_coordinate(path):
@@ -129,9 +131,9 @@ def sqlite_engine(
 
     @event.listens_for(engine, "handle_error")
     def _distrust(context: ExceptionContext) -> None:
-        # SQLite opens a file for reading alone where opening it for writing failed, and stays with that.
+        # SQLite opens a file read-only where opening it for writing failed, and the connection stays read-only.
         if primary_code(context.original_exception) in _OF_THE_CONNECTION:
-            context.is_disconnect = True  # none of the pool's connections is used again
+            context.is_disconnect = True  # the pool drops all of its connections
 
     if readonly and keep:
         _follow(engine, path)
@@ -145,7 +147,7 @@ def sqlite_engine(
 
 
 def use_wal(engine: Engine) -> None:
-    """Switch the file to write-ahead logging. File systems that can't share memory keep their journal."""
+    """Switches the file to write-ahead logging. On file systems without shared memory it keeps its rollback journal."""
     with engine.connect() as connection:
         driver = connection.connection.driver_connection
         assert driver is not None
@@ -154,10 +156,10 @@ def use_wal(engine: Engine) -> None:
 
 
 def patiently(attempt: Callable[[], T], timeout: float, lost: Callable[[BaseException], bool] = is_lost) -> T:
-    """``attempt()``, again and again while others are in its way or the server is away.
+    """Runs ``attempt()``, with retries while other clients hold locks or the server cannot be reached.
 
-    Others may take ``timeout`` seconds; a server that went away has twice as long from when that was noticed.
-    ``lost`` says which errors mean that it may come back.
+    Waits ``timeout`` seconds for locks, and twice as long for a lost server, from its first failure on. ``lost`` tells
+    which errors mean that the server may come back.
     """
     deadline = time.monotonic() + timeout
     back: float | None = None
@@ -185,8 +187,8 @@ def patiently(attempt: Callable[[], T], timeout: float, lost: Callable[[BaseExce
 class Transactions:
     """Short transactions on one engine: any thread, any number of processes, safe after ``fork``.
 
-    A transaction whose connection broke runs again, and a commit whose answer was lost may have taken
-    place: what ``write`` is given must come to the same when it is done twice.
+    A transaction whose connection broke runs again. A commit whose answer was lost may have taken place, so the work of
+    ``write`` must be idempotent.
     """
 
     def __init__(self, engine: Engine, timeout: float) -> None:
@@ -200,7 +202,7 @@ class Transactions:
     @property
     def engine(self) -> Engine:
         if os.getpid() != self._pid:
-            # A connection must not cross a fork: the parent's stay as they are, neither used nor closed.
+            # A connection must not cross a fork: the child neither uses nor closes the parent's connections.
             self._inherited.append(self._engine.pool)
             self._engine.dispose(close=False)
             self._turn = _turn(self._engine)
@@ -208,7 +210,7 @@ class Transactions:
         return self._engine
 
     def read(self, work: Callable[[Connection], T]) -> T:
-        """``work`` on one consistent view of the database."""
+        """Runs ``work`` on one consistent view of the database."""
 
         def attempt() -> T:
             with self.engine.execution_options(**self._reading).begin() as connection:
@@ -217,7 +219,8 @@ class Transactions:
         return patiently(attempt, self._timeout)
 
     def ask(self, statement: Executable, given: Mapping[str, Any] | None = None) -> Sequence[Row[Any]]:
-        """The rows of one statement, which sees one state by itself: no transaction around it to wait for."""
+        """Returns the rows of one statement. A single statement sees one state of the database, so it needs no
+        transaction."""
 
         def attempt() -> Sequence[Row[Any]]:
             with self.engine.execution_options(**self._asking).connect() as connection:
@@ -226,7 +229,7 @@ class Transactions:
         return patiently(attempt, self._timeout)
 
     def write(self, work: Callable[[Connection], T]) -> T:
-        """``work`` and its commit, all or nothing; called again if others got in the way."""
+        """Runs ``work`` and commits, atomically; runs it again after a conflict with another client."""
         writer = self.engine.execution_options(**self._writing)
 
         def attempt() -> T:
@@ -237,8 +240,11 @@ class Transactions:
             return patiently(attempt, self._timeout)
 
     def vacuum(self, tables: Iterable[str]) -> None:
-        """SQLite: rebuild the file without its unused pages, and empty its log. PostgreSQL: free what is dead in
-        ``tables`` and count anew what they hold; others go on meanwhile."""
+        """Frees unused space.
+
+        SQLite: rebuilds the file without its unused pages, and empties its log. PostgreSQL: frees the dead rows of
+        ``tables`` and updates their statistics, while other clients go on.
+        """
         server = f"VACUUM (ANALYZE) {', '.join(tables)}"
 
         def attempt() -> None:
@@ -258,7 +264,7 @@ class Transactions:
         self.engine.dispose()
 
 
-# For reading, for writing, and for asking one thing; database/postgresql.py says why.
+# Execution options for read(), write() and ask(), by dialect; database/postgresql says why.
 _OPTIONS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "sqlite": ({}, {"tilewright_write": True}, {}),
     "postgresql": (
@@ -270,12 +276,12 @@ _OPTIONS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
 
 
 def _turn(engine: Engine) -> AbstractContextManager[Any]:
-    """Threads queue here rather than in SQLite, whose waiters sleep and poll. PostgreSQL has its own queues."""
+    """Lock by which writing threads queue: SQLite's own waiting sleeps and polls. PostgreSQL queues by itself."""
     return threading.Lock() if engine.dialect.name == "sqlite" else nullcontext()
 
 
 def _can_coordinate(path: Path) -> bool:
-    """Whether a reader can see a writer's log: it exists already, or its index can be created."""
+    """Whether a reader can see a writer's log: the log exists already, or its index can be created."""
     return _may(path.parent, os.W_OK) or path.with_name(path.name + "-wal").exists()
 
 

@@ -1,4 +1,4 @@
-"""Database failures in one line each: what happened to which database, and how to mend it."""
+"""Turns database failures into one-line messages: the database, the cause, and how to correct it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NOT_PERMITTED = ("may not be accessed", f"Check its owner and mode, or {ELSEWHE
 _LOCKED = ("stayed locked by another process", "Wait for that process to end, then try again")
 _NO_RIGHTS = ("may not be accessed", f"Check the owner and mode of the file and its folders, or {ELSEWHERE}")
 
-# By SQLite's primary result code: what to say of the file, and the mend.
+# By SQLite's primary result code: the cause, as a predicate of the file, and the hint.
 _SQLITE = {
     sqlite3.SQLITE_FULL: _FULL,
     sqlite3.SQLITE_READONLY: ("cannot be written", f"Make it and its folder writable, or {ELSEWHERE}"),
@@ -53,34 +53,34 @@ _OS = {
 
 
 def primary_code(error: BaseException) -> int | None:
-    """SQLite's primary result code behind an error, or ``None`` if it is not SQLite's."""
+    """SQLite's primary result code of an error; ``None`` if the error is not SQLite's."""
     code = _code(error)
     return None if code is None else code & 0xFF
 
 
 def _code(error: BaseException) -> int | None:
-    """SQLite's extended result code."""
+    """SQLite's extended result code of an error; ``None`` if the error is not SQLite's."""
     origin = error.orig if isinstance(error, DBAPIError) else error
     code = getattr(origin, "sqlite_errorcode", None)
     return code if isinstance(code, int) else None
 
 
 def is_busy(error: BaseException) -> bool:
-    """Whether the same transaction may pass a little later: others were in its way."""
+    """Whether a transaction failed because of another client's lock or conflict, so that a retry may succeed."""
     if postgresql_errors.is_conflict(error):
         return True
     return primary_code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
 
 
 def already_holds(name: str) -> DatabaseError:
-    """Rows that would replace others."""
+    """The error for rows that would replace other rows."""
     return DatabaseError(
         f"{name} already holds one of these rows; nothing was stored", "Check that no other process uses this run"
     )
 
 
 def explain(name: str, error: BaseException) -> DatabaseError:
-    """A failure with database ``name`` as an error for its user."""
+    """Converts a failure of database ``name`` to an error for the user."""
     if postgresql_errors.origin(error) is not None:
         cause, hint = postgresql_errors.explain(error)
         return DatabaseError(f"{name} {cause}", hint)
@@ -107,14 +107,14 @@ def explain(name: str, error: BaseException) -> DatabaseError:
 
 
 def damaged(name: str, what: str) -> DatabaseError:
-    """A row that holds something it cannot hold."""
+    """The error for a row with an invalid value."""
     cause, hint = _SQLITE[sqlite3.SQLITE_CORRUPT]
     return DatabaseError(f"{name} {cause}: {what}", hint)
 
 
 @contextmanager
 def explained(name: str) -> Iterator[None]:
-    """Turn what SQLAlchemy, the drivers and the system raise into ``DatabaseError``."""
+    """Context that turns errors of SQLAlchemy, the drivers and the system into ``DatabaseError``."""
     try:
         yield
     except (SQLAlchemyError, sqlite3.Error, OSError) as e:

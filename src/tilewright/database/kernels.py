@@ -1,4 +1,4 @@
-"""The best kernels of each task, and their compiled code."""
+"""Stores and reads the best kernels of each task, and their compiled code."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TURNS = "kernels"
 
 
 class Kernels(Store):
-    """The part of the database that holds what won."""
+    """The methods of the database for best kernels and compiled code."""
 
     def set_kernels(
         self,
@@ -33,12 +33,12 @@ class Kernels(Store):
         ranked: Sequence[StoredKernel],
         artifacts: Iterable[StoredArtifact] = (),
     ) -> None:
-        """Replace a task's kernels on a device model by ``ranked``, best first, in one transaction.
+        """Replaces a task's kernels on a device model by ``ranked``, best first, in one transaction.
 
-        Ranks follow the order; task and device model are those given; ``run_id`` fills in where a
-        kernel names no run. ``artifacts`` brings the code that the database lacks; code that no
-        kernel refers to any more is removed. More than three kernels are a ``UsageError``. Of two
-        clients that call this for one task, the later one's kernels stay.
+        Ranks follow the order. ``task``, ``device_model`` and, where a kernel names no run, ``run_id`` replace the
+        kernels' own. ``artifacts``: the code that the database lacks. Code that no kernel refers to any more is
+        removed. If two clients call this for one task, the later call's kernels stay. Raises ``UsageError`` for more
+        than three kernels.
         """
         if len(ranked) > RANKS:
             raise UsageError(f"a task keeps {RANKS} kernels, not {len(ranked)}", "Pass the best ones only")
@@ -57,7 +57,7 @@ class Kernels(Store):
         k, a = schema.kernel, schema.artifact
 
         def work(c: Connection) -> None:
-            # One at a time, whichever the task: code may be one client's new and another's last.
+            # One client at a time for all tasks: one client may remove code that another client is about to use.
             take_turns(c, _TURNS)
             rows.put_targets(c, [task.target, *(bring[sha256].target for sha256 in used & bring.keys())])
             rows.put_task(c, task)
@@ -78,7 +78,8 @@ class Kernels(Store):
         self._write(work)
 
     def best(self, task: Task, device_model: str | None = None) -> StoredKernel | None:
-        """A task's best kernel on a device model, or the last one stored on any. It may be stale."""
+        """A task's best kernel on a device model, or the last stored best kernel of any device model. It may be
+        stale."""
         given = {"workload": task.workload.key, "target": task.target.key}
         if device_model is not None:
             given["model"] = device_model
@@ -86,14 +87,14 @@ class Kernels(Store):
         return found[0] if found else None
 
     def task_kernels(self, task: Task, device_model: str) -> list[StoredKernel]:
-        """A task's kernels on a device model by rank."""
+        """A task's kernels on a device model, by rank."""
         return self._kernels(_kernels().where(of_task(task.workload.key, task.target.key, device_model)))
 
     def kernels(self, op: str | None = None, params: Mapping[str, Value] | None = None) -> list[StoredKernel]:
-        """Stored kernels, last changed task first, then by rank.
+        """Stored kernels, the last changed task first, then by rank.
 
-        ``op``: of this operator, also where its program was first stored under another name.
-        ``params``: whose parameters include these.
+        ``op``: only kernels of this operator, even if its program was first stored under another name. ``params``: only
+        kernels whose workload has these parameters and values.
         """
         if op is None:
             found = self._kernels(_kernels())
@@ -112,13 +113,13 @@ class Kernels(Store):
         return out
 
     def _winners(self, op: str | None, limit: int | None = None) -> list[StoredKernel]:
-        """The best kernel of each task on a device model, last changed first."""
+        """The best kernel of each task and device model, the last changed first."""
         k = schema.kernel.c
         wanted = _kernels().where(k.rank == 1).limit(limit)
         return self._kernels(wanted if op is None else wanted.where(k.workload_key.in_(keys_named(op))))
 
     def _names(self, op: str, workloads: Mapping[str, Workload]) -> dict[str, list[Workload]]:
-        """Each workload under the names it has as ``op``."""
+        """By workload key: the workload under each of its names that has the operator name ``op``."""
         s = schema.alias
         found = self._ask(select(s).where(s.c.op == op).order_by(s.c.created))
         names = {key: [w] if w.op == op else [] for key, w in workloads.items()}
@@ -144,7 +145,8 @@ class Kernels(Store):
             return [rows.kernel_of(r, tasks[r.workload_key, r.target_key]) for r in found]
 
     def update_kernel(self, kernel: StoredKernel, *, state: str) -> bool:
-        """Store the state that a new check of a kernel gives. ``False`` if another kernel has its place meanwhile."""
+        """Stores a kernel's new state after a check. Returns ``False`` if another kernel has taken its rank
+        meanwhile."""
         if state not in KERNEL_STATES:
             raise UsageError(f"a kernel cannot be {state!r}", f"Use one of {', '.join(KERNEL_STATES)}")
         k = schema.kernel
@@ -158,7 +160,7 @@ class Kernels(Store):
         return bool(self._write(lambda c: c.execute(changed).rowcount))
 
     def artifact(self, sha256: str) -> StoredArtifact | None:
-        """Compiled code by its hash, checked against it."""
+        """Compiled code by its SHA-256, checked against it; ``None`` if the database lacks it."""
         a, t = schema.artifact, schema.target
         wanted = select(a, t.c.data.label("target_data")).join(t, t.c.key == a.c.target_key)
         stored = self._ask(wanted.where(a.c.sha256 == sha256))
@@ -173,7 +175,7 @@ class Kernels(Store):
 
 @lru_cache(maxsize=2)
 def _best(on_model: bool) -> Select[Any]:
-    """The look-up that services wait for: made once, since making it takes as long as running it."""
+    """The query of :meth:`Kernels.best`. It is cached, because constructing it takes as long as running it."""
     k = schema.kernel.c
     wanted = _kernels().where(k.workload_key == bindparam("workload"), k.target_key == bindparam("target"), k.rank == 1)
     return (wanted.where(k.device_model == bindparam("model")) if on_model else wanted).limit(1)
@@ -181,7 +183,7 @@ def _best(on_model: bool) -> Select[Any]:
 
 @lru_cache(maxsize=1)
 def _kernels() -> Select[Any]:
-    """Kernels with their task and their artifact's compiler, last changed task first, then by rank."""
+    """Query of kernels with their task and their artifact's compiler, the last changed task first, then by rank."""
     k, a, w, t = schema.kernel, schema.artifact, schema.workload, schema.target
     names = ("op", "params", "defaults", "param_names", "program", "inputs", "output", "flops", "precision")
     return (

@@ -1,4 +1,4 @@
-"""Where a database is: a SQLite file, or a PostgreSQL server; and that place as text without a password."""
+"""The location of a database, a SQLite file or a PostgreSQL server, and its text without the password."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sqlalchemy.exc import ArgumentError
 from tilewright.core import UsageError
 
 PASSWORD = "TILEWRIGHT_DB_PASSWORD"
-"""Environment variable of the password, where the URL has none. libpq's own ways come after it."""
+"""Environment variable with the password, used if the URL has no password. libpq's own sources come after it."""
 
 _ACCEPTED = "Give a file, sqlite:///FILE, or postgresql+psycopg://USER@HOST/DATABASE"
 _DRIVERS = ("postgresql", "postgresql+psycopg")
@@ -21,7 +21,7 @@ _SECRETS = ("password", "sslpassword", "oauth_client_secret", "scram_client_key"
 
 @dataclass(frozen=True)
 class Location:
-    """``text`` may be shown anywhere. Either ``path`` (SQLite) or ``url`` (PostgreSQL) is set."""
+    """A database's location: either ``path`` (SQLite) or ``url`` (PostgreSQL) is set. ``text`` has no password."""
 
     text: str
     path: Path | None = None
@@ -29,9 +29,9 @@ class Location:
 
 
 def locate(path_or_url: str | os.PathLike[str]) -> Location:
-    """A place given as a path, ``sqlite:///PATH`` or ``postgresql+psycopg://...``. Raises ``UsageError``.
+    """Parses a path, ``sqlite:///PATH`` or ``postgresql+psycopg://...``. Raises ``UsageError``.
 
-    Errors never repeat a URL that could not be taken apart: any part of it may be a password.
+    Errors never repeat a URL that could not be parsed: any part of it may be a password.
     """
     text = os.fspath(path_or_url)
     if "://" in text:
@@ -58,7 +58,7 @@ def _server(url: URL) -> Location:
             f"cannot use the driver {url.drivername.partition('+')[2]} for PostgreSQL",
             "Write the URL as postgresql+psycopg://...",
         )
-    # Where a password holds an unencoded @ or /, a part of it would pass for a host or database.
+    # If a password has an unencoded @ or /, a part of the password would be taken for a host or database.
     if any("@" in (part or "") for part in (url.host, url.database)):
         raise UsageError("cannot read the database URL: it has more than one @", "Percent-encode its password")
     url = url.set(drivername="postgresql+psycopg")

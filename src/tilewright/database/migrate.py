@@ -1,8 +1,8 @@
-"""Bring a database to this version's schema: create it, leave it, upgrade it, or refuse it.
+"""Brings a database to this version's schema: creates, upgrades or refuses it.
 
-A file is created and upgraded when it is opened for writing, a server's database only by
-``upgrade_database``: others use it too. Alembic, slow to import, is needed for an upgrade only: new
-databases are created from the metadata.
+A file is created and upgraded when it is opened for writing. A server's database is changed only by
+``upgrade_database``, because other clients use it too. New databases are created from the metadata. Only an upgrade
+imports Alembic, which is slow to import.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _UPGRADE = "Run tilewright db upgrade on it once, as its owner"
 
 
 def prepare(location: Location, transactions: Transactions, *, readonly: bool, timeout: float) -> None:
-    """Make sure that the open database has a schema to use, a file by upgrading it. Raises ``DatabaseError``."""
+    """Checks that the open database has a usable schema; creates or upgrades a file's. Raises ``DatabaseError``."""
     revision = transactions.read(lambda c: read_revision(c, location, readonly=readonly))
     path = location.path
     if readonly or path is None:
@@ -55,9 +55,10 @@ def prepare(location: Location, transactions: Transactions, *, readonly: bool, t
 
 
 def read_revision(connection: Connection, location: Location, *, readonly: bool = False) -> str | None:
-    """The database's schema; ``None`` for an empty one. Raises ``DatabaseError`` for one not to touch.
+    """Revision of the database's schema; ``None`` for an empty database.
 
-    A newer schema that says that this version may read it is one, with ``readonly``.
+    Raises ``DatabaseError`` for a database of another program or a newer schema. With ``readonly``, a newer schema that
+    this version can read counts as this version's.
     """
     tables = set(inspect(connection).get_table_names())
     if not tables:
@@ -79,11 +80,11 @@ def read_revision(connection: Connection, location: Location, *, readonly: bool 
 
 
 def upgrade_database(path_or_url: str | os.PathLike[str], dry_run: bool = False, timeout: float = 600.0) -> list[str]:
-    """Create or upgrade a database's tables, in one transaction; returns what was done, in lines to show.
+    """Creates or upgrades a database's tables in one transaction; returns lines that report the changes.
 
-    ``dry_run``: change nothing, and return what would be done, with the SQL. A file is backed up to
-    ``FILE.bak-<revision>`` first. Two clients that call it at once take turns, and the second finds
-    nothing to do. Raises ``DatabaseError``; ``timeout``: seconds to wait for others.
+    ``dry_run``: changes nothing, and returns the planned changes with their SQL. A file is backed up to
+    ``FILE.bak-<revision>`` first. If two clients call it at once, the second waits and finds nothing to do.
+    ``timeout``: seconds to wait for other clients. Raises ``DatabaseError``.
     """
     location = locate(path_or_url)
     with explained(location.text):
@@ -112,7 +113,7 @@ def _report(revision: str | None, done: str) -> list[str]:
 
 @cache
 def _tables(dialect: Dialect) -> tuple[str, ...]:
-    """SQL statements that create the tables, which are the same for every database of a dialect."""
+    """SQL statements that create the tables, cached by dialect."""
     made: list[str] = []
     words = create_mock_engine("sqlite://", lambda said, *_, **__: made.append(_text(said, dialect)))
     metadata.create_all(words, checkfirst=False)
@@ -121,7 +122,7 @@ def _tables(dialect: Dialect) -> tuple[str, ...]:
 
 
 def _creation(dialect: Dialect) -> list[str]:
-    """SQL statements that create the tables and state their schema."""
+    """SQL statements that create the tables and store the schema's revision."""
     version = _version.insert().values(version_num=SCHEMA)
     reader = compatibility.insert().values(oldest_reader=OLDEST_READER)
     return [*_tables(dialect), _text(version, dialect), _text(reader, dialect)]
@@ -152,7 +153,7 @@ def _upgrade_server(connection: Connection, location: Location) -> list[str]:
 
 
 def _sql(revision: str | None, dialect: Dialect) -> list[str]:
-    """What ``_upgrade_server`` would execute, statement by statement."""
+    """The SQL statements that ``_upgrade_server`` would execute."""
     if revision is None:
         return _creation(dialect)
     if revision == SCHEMA:
@@ -185,7 +186,7 @@ def _file(location: Location, dry_run: bool, timeout: float) -> list[str]:
 
 
 def _upgrade_file(location: Location, timeout: float) -> None:
-    """Run the migrations that the file lacks, in one transaction, after a backup beside it."""
+    """Runs the file's pending migrations in one transaction, after a backup beside it."""
     path = location.path
     assert path is not None
 
@@ -208,11 +209,11 @@ def _upgrade_file(location: Location, timeout: float) -> None:
 
 
 class _Rehearsed(Exception):
-    """Undoes the transaction of a rehearsal."""
+    """Raised to roll back the transaction of a rehearsal."""
 
 
 def _rehearse(location: Location, timeout: float) -> list[str]:
-    """The statements of an upgrade that is undone again: on SQLite, some depend on what is there."""
+    """Runs an upgrade and rolls it back; returns its statements. On SQLite, statements depend on the stored tables."""
     assert location.path is not None
     statements: list[str] = []
 
@@ -231,7 +232,7 @@ def _rehearse(location: Location, timeout: float) -> list[str]:
 
 
 def _for_migration(path: Path, timeout: float) -> closing[Transactions]:
-    # Tables are rebuilt by dropping them, which must not cascade into those that refer to them.
+    # Without foreign keys: SQLite rebuilds a table by dropping it, which must not cascade into referring tables.
     return closing(Transactions(sqlite_engine(path, timeout, foreign_keys=False, keep=False), timeout))
 
 

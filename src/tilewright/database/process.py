@@ -1,4 +1,4 @@
-"""Which process owns a run, and whether it still lives. Standard library only."""
+"""Identifies the process that owns a run, and tells whether it still lives. Standard library only."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from tilewright.paths import text_of
 
 @dataclass(frozen=True)
 class Process:
-    """A process that another one can recognise later.
+    """The identity of a process, by which another process can recognise it later.
 
-    ``token`` is ``boot|namespace|start``: the host's boot, the process-number namespace, and when
-    the process started in the kernel's ticks. A process number alone is reused; containers have
-    process numbers of their own. Parts that the system does not tell are empty.
+    ``token`` is ``boot|namespace|start``: the host's boot id, the PID namespace, and the process's start in clock
+    ticks. A PID alone is reused, and containers have PIDs of their own. Parts that the system does not tell are empty.
     """
 
     host: str
@@ -28,12 +27,12 @@ class Process:
         return Process(platform.node(), pid, f"{_boot()}|{_namespace()}|{_start(pid) or ''}")
 
     def alive(self) -> bool:
-        """Whether it still runs. ``True`` when that can't be told from here."""
+        """Whether the process still runs. ``True`` if that can't be told from here."""
         seen = self.seen()
         return seen is None or seen
 
     def seen(self) -> bool | None:
-        """Whether it still runs; ``None`` for another host's or container's process."""
+        """Whether the process still runs; ``None`` for a process of another host or container."""
         here = Process.current()
         boot, namespace, start = self.token.split("|")
         here_boot, here_namespace, here_start = here.token.split("|")

@@ -1,4 +1,4 @@
-"""What the database hands out: frozen values without a tie to a connection."""
+"""Records that the database returns: frozen values that hold no connection."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tilewright.core import Artifact, DatabaseError, LaunchProgram, Pairs, Sched
 from tilewright.units import Gain
 
 RANKS = 3
-"""How many of a task's best kernels keep their compiled code."""
+"""Number of kernels stored for each task and device model, with their compiled code."""
 
 RUN_STATES = ("running", "done", "interrupted", "failed")
 KERNEL_STATES = ("verified", "stale")
@@ -21,13 +21,12 @@ KERNEL_STATES = ("verified", "stale")
 
 @dataclass(frozen=True)
 class StoredRun:
-    """One tuning run and what came of it so far.
+    """A tuning run and its results so far.
 
-    ``state`` is ``running`` only while its process lives (as far as this host can tell).
-    ``trials``: how many are stored; ``failed``: of these, how many by kind of failure;
-    ``search_seconds``: the least time of these, as the search measured it; ``None`` without a success.
-    ``next_number``: one past the highest trial number stored, 0 without a trial.
-    ``finished``, ``started``: seconds since the epoch.
+    ``state`` is ``running`` only while the run's process lives (as far as this host can tell). ``trials``: number of
+    stored trials; ``failed``: number of failed trials by kind of failure. ``search_seconds``: least search time of a
+    trial, ``None`` without a success. ``next_number``: one past the highest stored trial number, 0 without a trial.
+    ``started``, ``finished``: seconds since the epoch.
     """
 
     id: str
@@ -52,35 +51,36 @@ class StoredRun:
 
     @property
     def winner(self) -> int | None:
-        """The trial of this run that won its final; ``None`` where none did."""
+        """Number of this run's trial that won its final; ``None`` if no trial of this run did."""
         trial = self._best.get("trial") if self.won else None
         return trial if isinstance(trial, int) and trial >= 0 else None
 
     @property
     def final_seconds(self) -> float | None:
-        """The winner's final time; ``None`` where no kernel of this run won a final."""
+        """The winner's final time; ``None`` if no kernel of this run won a final."""
         return self._final("seconds") if self.won else None
 
     @property
     def best_seconds(self) -> float | None:
-        """``final_seconds``, else ``search_seconds``: what rates and shares of a peak are of."""
+        """``final_seconds``, else ``search_seconds``: the time from which rates and shares of a peak are computed."""
         return self.final_seconds or self.search_seconds
 
     @property
     def peak_fraction(self) -> float | None:
-        """The share of the device's peak that ``best_seconds`` is, by the peak that the final measured."""
+        """Share of the device's peak at ``best_seconds``, by the peak that the final measured."""
         share, seconds, best = self._final("peak_fraction"), self._final("seconds"), self.best_seconds
         return share * (seconds / best) if share and seconds and best else None
 
     @property
     def _best(self) -> Mapping[str, Any]:
-        """What the final stored of its winner; summaries may be of any version."""
+        """The final's entry for its winner; empty if the summary, which may be of any version, has no valid entry."""
         found = self.summary.get("best")
         return found if isinstance(found, Mapping) else {}
 
     @property
     def won(self) -> bool:
-        """Whether its own kernel won its final, and no earlier run's; not while it goes on again."""
+        """Whether this run's own kernel won its final, not an earlier run's kernel. ``False`` while the run is
+        running."""
         return self.state != "running" and self._best.get("run") == self.id and self._final("seconds") is not None
 
     def _final(self, name: str) -> float | None:
@@ -90,7 +90,8 @@ class StoredRun:
 
 @dataclass(frozen=True)
 class StoredArtifact:
-    """Compiled code with its provenance; ``sha256`` names ``data``, ``source`` is what it came from."""
+    """Compiled code with its provenance. ``sha256``: hash of ``data``. ``source``: the source that it was compiled
+    from."""
 
     sha256: str
     data: bytes
@@ -103,7 +104,7 @@ class StoredArtifact:
 
     @staticmethod
     def read(artifact: Artifact, source: str) -> StoredArtifact:
-        """An artifact's file as a value to store. Raises ``DatabaseError`` if it changed or is gone."""
+        """Reads an artifact's file into a record to store. Raises ``DatabaseError`` if the file changed or is gone."""
         try:
             data = Path(artifact.path).read_bytes()
         except OSError as e:
@@ -125,12 +126,12 @@ class StoredArtifact:
 
 @dataclass(frozen=True)
 class StoredKernel:
-    """One of the best kernels of a task on a device model, rank 1 the best.
+    """One of the best kernels of a task on a device model; rank 1 is the best.
 
-    ``seconds``: the final time, in its last check; compare kernels by gains (paired), never by this.
-    ``peak_fraction``: share of the device's peak, by the workload's operations: above 1 where the kernel needs fewer.
-    ``state``: ``verified``, or ``stale`` when its template has changed since. ``compiler`` comes from the
-    artifact's row.
+    ``seconds``: the final time, from its last check. Compare kernels by their gains, which are paired, not by this
+    time. ``peak_fraction``: share of the device's peak, by the workload's operations. It may exceed 1 for a kernel that
+    executes fewer operations. ``state``: ``verified``, or ``stale`` when its template has changed since. ``compiler``
+    comes from the artifact's row.
     """
 
     task: Task
@@ -158,7 +159,7 @@ class StoredKernel:
 
 @dataclass(frozen=True)
 class StoredModel:
-    """A cost model's snapshot. ``trials``: how many it was trained on."""
+    """A cost model's snapshot. ``trials``: number of trials that it was trained on."""
 
     id: str
     feature_version: str
@@ -181,22 +182,23 @@ class Miss:
 
 @dataclass(frozen=True)
 class DatabaseStats:
-    """Rows by table and sizes in bytes: the file with its log, and the compiled code within it."""
+    """Number of rows by table, and sizes in bytes. ``bytes``: the whole database, with its log; ``artifact_bytes``: its
+    compiled code."""
 
     rows: Mapping[str, int]
     bytes: int
     artifact_bytes: int
 
 
-# --------------------------------------------------------------------------- what pages and metrics show
+# --------------------------------------------------------------------------- records for pages and metrics
 
 
 @dataclass(frozen=True)
 class Totals:
-    """How much there is of everything.
+    """Counts over the whole database.
 
-    ``runs`` by state, as ``StoredRun.state`` has it; ``failed``: of the ``trials``, how many by kind of failure;
-    ``kernels``: tasks on device models that have a best kernel; ``devices``: device models that runs were on.
+    ``runs`` by ``StoredRun.state``; ``failed``: number of failed trials by kind of failure; ``kernels``: number of
+    pairs of task and device model with a best kernel; ``devices``: number of device models with runs.
     """
 
     runs: Mapping[str, int]
@@ -209,12 +211,12 @@ class Totals:
 
 @dataclass(frozen=True)
 class RunFilter:
-    """Which runs: those that agree with everything that is given.
+    """A filter of runs: a run must match every given field.
 
-    ``op``: of this operator, also where its program was first stored under another name. ``state``: one of
-    ``RUN_STATES``, as ``StoredRun.state`` has it. ``search``: words, each of which is in the run's identifier,
-    operator, device model, strategy, host or target's name, whatever the case, is a parameter (``m=512``), or
-    one of its tags (``#slow``).
+    ``op``: the operator's name, even if its program was first stored under another name. ``state``: one of
+    ``RUN_STATES``, as of ``StoredRun.state``. ``search``: words that must all match, in any case. A word matches a part
+    of the run's identifier, operator, device model, strategy, host or target's name, a parameter (``m=512``), or a tag
+    (``#slow``).
     """
 
     op: str | None = None
@@ -227,11 +229,12 @@ class RunFilter:
 
 @dataclass(frozen=True)
 class RunProgress:
-    """How far a run is. ``last_number``: the highest trial number, -1 without a trial.
+    """A run's progress.
 
-    ``search_seconds``: least time of a trial, ``None`` without a success; ``finished``: seconds since the epoch.
-    ``each``: seconds from one of the last trials to the next, ``None`` for too few. ``phase``: what the run says it is
-    at; ``deadline``: when its search ends at the latest, seconds since the epoch.
+    ``last_number``: the highest trial number, -1 without a trial. ``search_seconds``: least search time of a trial,
+    ``None`` without a success. ``each``: average seconds between the latest trials, ``None`` for too few. ``phase``:
+    the phase that the run reports. ``deadline``: when its search ends at the latest. ``finished``, ``deadline``:
+    seconds since the epoch.
     """
 
     state: str
@@ -246,9 +249,9 @@ class RunProgress:
 
 @dataclass(frozen=True)
 class TrialPoint:
-    """What charts need of a trial, without its schedule.
+    """The fields of a trial that charts need, without its schedule.
 
-    ``status``: ``ok`` or a ``FailureKind``'s value; ``seconds`` and ``spread`` are ``None`` for a failure. ``dropped``:
+    ``status``: ``ok`` or a ``FailureKind``'s value. ``seconds`` and ``spread`` are ``None`` for a failure. ``dropped``:
     timing stopped early, as in ``Measurement``.
     """
 
@@ -266,7 +269,7 @@ class TrialPoint:
 
 @dataclass(frozen=True)
 class TrialRow:
-    """A trial among those of several runs, with its run's task."""
+    """A trial with its run and its run's task, for lists over several runs."""
 
     run_id: str
     workload_key: str
@@ -276,9 +279,10 @@ class TrialRow:
 
 @dataclass(frozen=True)
 class OperatorSummary:
-    """An operator: a name, of workloads or an alias of theirs. ``kernels``: of rank 1.
+    """Counts for an operator's name, which workloads have as their name or as an alias.
 
-    ``last_started``: when its newest run was started, seconds since the epoch; ``None`` without a run.
+    ``kernels``: number of kernels of rank 1. ``last_started``: start of its newest run, in seconds since the epoch;
+    ``None`` without a run.
     """
 
     op: str
@@ -291,7 +295,8 @@ class OperatorSummary:
 
 @dataclass(frozen=True)
 class DeviceSummary:
-    """What was tuned on a device model for a target of this name, whatever its number of threads."""
+    """Counts for a device model and a target's name, over all numbers of threads. ``last_started``: start of its newest
+    run, in seconds since the epoch."""
 
     device_model: str
     target_name: str
@@ -302,7 +307,7 @@ class DeviceSummary:
 
 @dataclass(frozen=True)
 class TaskSummary:
-    """A task on a device model: its runs and its best kernel, each of which may be missing."""
+    """A task on a device model: its number of runs, which may be 0, and its best kernel, if there is one."""
 
     task: Task
     device_model: str
@@ -314,11 +319,11 @@ class TaskSummary:
 
 @dataclass(frozen=True)
 class KernelView:
-    """A best kernel and what it improved on.
+    """A best kernel and its improvement over the default schedule.
 
-    ``default_seconds``: search time of the default schedule, the first trial of the kernel's run; ``None`` where that
-    failed or is not known. ``trial_seconds``: search time of the kernel's own trial. ``gain``: over the default
-    schedule, as the final of its run measured it; ``None`` where no final compared the two.
+    ``default_seconds``: search time of the default schedule, the first trial of the kernel's run; ``None`` if that
+    trial failed or is unknown. ``trial_seconds``: search time of the kernel's own trial. ``gain`` over the default
+    schedule, as the run's final measured it; ``None`` if no final compared them.
     """
 
     kernel: StoredKernel
@@ -328,7 +333,7 @@ class KernelView:
 
     @property
     def speedup(self) -> float | None:
-        """The gain's ratio, else the ratio of the two search times, which has no interval."""
+        """The gain's ratio, else the ratio of the search times, which has no interval."""
         if self.gain is not None:
             return self.gain.ratio
         return self.default_seconds / self.trial_seconds if self.default_seconds and self.trial_seconds else None

@@ -1,4 +1,4 @@
-"""Values to rows and back. Decoding a row that holds nonsense raises ``DatabaseError``."""
+"""Converts records to rows and back. Decoding an invalid row raises ``DatabaseError``."""
 
 from __future__ import annotations
 
@@ -39,12 +39,13 @@ T = TypeVar("T")
 
 
 NONSENSE = (ValueError, KeyError, TypeError, AttributeError, IndexError)
-"""What decoding a row that holds nonsense raises."""
+"""Exceptions that decoding an invalid row raises."""
 
 
 @contextmanager
 def decoding(name: str, table: str, row: str = "") -> Iterator[None]:
-    """Report a row of ``table`` (which, if that is known) that can't be understood as damage to database ``name``."""
+    """Context that reports an invalid row of ``table`` as damage to database ``name``. ``row``: the row's key, if
+    known."""
     try:
         yield
     except NONSENSE:
@@ -52,7 +53,7 @@ def decoding(name: str, table: str, row: str = "") -> Iterator[None]:
 
 
 def _named(row: object) -> str:
-    """A row by its key, which may be anything: safe to print, and not too long."""
+    """Names a row by its key, which may hold any text: safe to print, and shortened."""
     return f"the row {visible_text(row)[:80]}" if row != "" else "a row"
 
 
@@ -64,8 +65,11 @@ def each(
     key: str,
     unreadable: list[str] | None = None,
 ) -> list[T]:
-    """Every row decoded by ``make``. One that can't be understood is reported with what its ``key`` column says, or
-    left out where ``unreadable`` takes that."""
+    """Decodes every row by ``make``.
+
+    An invalid row raises ``DatabaseError`` with the value of its ``key`` column. With ``unreadable``, that value is
+    appended there instead, and the row is left out.
+    """
     made = []
     for row in found:
         try:
@@ -78,9 +82,9 @@ def each(
 
 
 def insert_new(connection: Connection, table: Table, rows: Iterable[Values]) -> int:
-    """Insert the rows that violate no primary key or other uniqueness; leave out the others. Returns how many are new.
+    """Inserts the rows that violate no uniqueness constraint and skips the rest; returns the number of new rows.
 
-    Several rows go by primary key, so that two clients which insert the same ones don't deadlock.
+    Rows are inserted in the order of their primary keys, so that two clients that insert equal rows don't deadlock.
     """
     keys = [column.name for column in table.primary_key]
     ordered = sorted(rows, key=lambda row: [row[k] for k in keys])
@@ -97,8 +101,8 @@ def insert_new(connection: Connection, table: Table, rows: Iterable[Values]) -> 
 
 @lru_cache(maxsize=64)
 def _insert_columns(table: Table, names: tuple[str, ...]) -> Insert:
-    """Insert rows given as a list for each column: one short statement, whatever their number."""
-    from sqlalchemy.dialects import postgresql  # loaded for its connections alone
+    """Statement that inserts rows given as one list for each column: its text does not grow with the number of rows."""
+    from sqlalchemy.dialects import postgresql  # here, because only PostgreSQL needs it
 
     types = [table.c[name].type for name in names]
     lists = [bindparam(f"every_{n}", type_=postgresql.ARRAY(t)) for n, t in zip(names, types, strict=True)]
@@ -109,18 +113,18 @@ def _insert_columns(table: Table, names: tuple[str, ...]) -> Insert:
 
 
 def read(kind: type[T], row: Row[Any], **known: Any) -> T:
-    """A dataclass from a row: its fields are columns of the same names, but for those that are ``known``."""
+    """Builds a dataclass from a row: fields are ``known``, or columns of their name."""
     columns = row._mapping
     return kind(**known, **{f.name: columns[f.name] for f in fields(kind) if f.name not in known})  # type: ignore[arg-type]
 
 
 def row_of(table: Table, value: object, **known: Any) -> Values:
-    """A row of ``table``: its columns are ``known``, or attributes of ``value`` of the same names."""
+    """Builds a row of ``table``: columns are ``known``, or attributes of ``value`` of their name."""
     return {c.name: known[c.name] if c.name in known else getattr(value, c.name) for c in table.columns}
 
 
 def params_text(params: Pairs | Mapping[str, Any]) -> str:
-    """Parameters as they are stored and compared: canonical JSON, keys sorted."""
+    """Parameters as stored and compared: canonical JSON with sorted keys."""
     return canonical_json(dict(params))
 
 
@@ -128,10 +132,10 @@ def params_text(params: Pairs | Mapping[str, Any]) -> str:
 
 
 def put_task(connection: Connection, task: Task) -> None:
-    """Store a task's workload and target, and the workload's name if it is known by another.
+    """Stores a task's workload and target, and an alias if the workload is stored under another name.
 
-    Rows wait for another client that is storing the same ones. So that no two wait for each other, everything
-    stores targets before workloads, and each by key.
+    An insert waits for another client that is inserting an equal row. To exclude deadlocks, all code stores targets
+    before workloads, and each table in the order of keys.
     """
     put_targets(connection, [task.target])
     w = task.workload
@@ -149,14 +153,14 @@ def put_task(connection: Connection, task: Task) -> None:
 
 
 def put_workload(connection: Connection, row: Values) -> None:
-    """Store a workload, or its name as an alias where it is known by another one."""
+    """Stores a workload, or an alias if the workload is stored under another name."""
     insert_new(connection, schema.workload, [row])
     names = {n: row[n] for n in ("op", "params", "defaults", "param_names", "created")}
     put_alias(connection, {"workload_key": row["key"], **names})
 
 
 def put_alias(connection: Connection, row: Values) -> None:
-    """Store a name of a workload that is stored, unless it is the workload's own."""
+    """Stores an alias of a stored workload, unless it is the workload's own name."""
     w = schema.workload.c
     known = connection.execute(select(w.op, w.params).where(w.key == row["workload_key"])).one()
     if (known.op, known.params) != (row["op"], row["params"]):
@@ -164,7 +168,7 @@ def put_alias(connection: Connection, row: Values) -> None:
 
 
 def put_targets(connection: Connection, targets: Iterable[Target]) -> None:
-    """Store targets, in the order in which every client stores them."""
+    """Stores targets in the order of their keys, as every client does."""
     created = time.time()
     for target in sorted(targets, key=lambda t: t.key):
         data = canonical_json(target.to_json())
@@ -207,7 +211,7 @@ def process_row(process: Process) -> Values:
 
 
 def run_of(row: Row[Any], task: Task, counts: Sequence[Row[Any]]) -> StoredRun:
-    """``counts``: the run's trials by status, with ``trials``, ``best`` seconds and ``last`` number."""
+    """Decodes a run. ``counts``: by status, the number of ``trials``, the ``best`` seconds and the ``last`` number."""
     times = [c.best for c in counts if c.best is not None]
     return read(
         StoredRun,
@@ -225,7 +229,8 @@ def run_of(row: Row[Any], task: Task, counts: Sequence[Row[Any]]) -> StoredRun:
 
 
 def state_of(row: Row[Any]) -> str:
-    """A run's state: a dead process runs nothing. ``row``: its ``state``, ``host``, ``pid`` and ``process``."""
+    """A run's state; ``interrupted`` if its process has died. ``row``: with ``state``, ``host``, ``pid``,
+    ``process``."""
     if row.state == "running" and not Process(row.host, row.pid, row.process).alive():
         return "interrupted"
     return str(row.state)
@@ -285,7 +290,7 @@ def kernel_row(kernel: StoredKernel) -> Values:
 
 
 def kernel_of(row: Row[Any], task: Task) -> StoredKernel:
-    """``row``: a kernel with its artifact's ``compiler``."""
+    """Decodes a kernel. ``row``: a kernel with its artifact's ``compiler``."""
     return read(
         StoredKernel,
         row,
@@ -307,7 +312,7 @@ def artifact_row(artifact: StoredArtifact) -> Values:
 
 
 def artifact_of(row: Row[Any]) -> StoredArtifact:
-    """``row``: an artifact with its target's ``target_data``."""
+    """Decodes an artifact. ``row``: an artifact with its target's ``target_data``."""
     return read(
         StoredArtifact,
         row,

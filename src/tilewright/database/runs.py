@@ -1,4 +1,4 @@
-"""Runs and their trials."""
+"""Stores and reads runs and their trials."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ TRIAL = (
     schema.trial.c.build_seconds,
     schema.trial.c.created,
 )
-"""What ``rows.trial_of`` reads."""
+"""The columns that ``rows.trial_of`` reads."""
 FRAME = ["run", "trial", "template", "seconds", "status", "origin", "prediction", "build_seconds", "created"]
 """Columns of a frame without trials."""
 _OF_AN_END = ("deadline", "ended", "error", "phase")
-"""What a summary says that is no longer so once the run goes on."""
+"""Keys of a run's summary that are removed when the run is resumed."""
 TAGS, LONGEST_NOTE = 20, 4000
 _TAG = re.compile(r"[\w.-]{1,40}", re.ASCII)
 NOTE = "note"
-"""Under which name a summary holds what people wrote about the run: a ``text`` and ``tags``."""
+"""Key of a run's summary with the user's note: a ``text`` and ``tags``."""
 
 
 class Runs(Store):
-    """The part of the database that holds what was tried."""
+    """The methods of the database for runs and trials."""
 
     def add_run(
         self,
@@ -60,9 +60,9 @@ class Runs(Store):
         settings: Mapping[str, Any],
         versions: Mapping[str, Any] | None = None,
     ) -> str:
-        """Start a run that this process owns; returns its id. ``trials``: how many are wanted in all.
+        """Adds a run that this process owns; returns its id.
 
-        ``versions`` adds to those of Python and Tilewright.
+        ``trials``: number of requested trials in all. ``versions``: recorded beside those of Python and Tilewright.
         """
         versions = {**_versions(), **(versions or {})}
         while True:
@@ -74,12 +74,11 @@ class Runs(Store):
                 return run_id
 
     def resume_run(self, run_id: str, task: Task, device: Device, trials: int, take_over: bool = False) -> StoredRun:
-        """Take over a run (or ``last``) that no living process owns, to reach ``trials`` in all.
+        """Resumes a run (or ``last``) that no living process owns, to reach ``trials`` in all.
 
-        ``take_over``: also one of another host or container, whose process cannot be seen from here.
-        Should it live after all, one of the two ends at the first trial number that both have used.
-
-        Raises ``UsageError`` if it is of another task or device, or still running.
+        ``take_over``: resumes it also if its process is on another host or container and cannot be seen from here. If
+        that process still lives, one of the processes fails at the first trial number that both have used. Raises
+        ``UsageError`` if the run is of another task or device, or still running.
         """
         run = self.run(run_id)
         if run.task.key != task.key:
@@ -114,7 +113,7 @@ class Runs(Store):
         return self.run(run.id)
 
     def finish_run(self, run_id: str, state: str, summary: Mapping[str, Any] | None = None) -> None:
-        """End a run: ``done``, ``interrupted`` or ``failed``."""
+        """Ends a run as ``done``, ``interrupted`` or ``failed``."""
         if state not in RUN_STATES[1:]:
             raise UsageError(f"a run cannot end as {state!r}", f"Use one of {', '.join(RUN_STATES[1:])}")
         values: rows.Values = {"state": state, "finished": time.time()}
@@ -128,9 +127,9 @@ class Runs(Store):
         self._change_run(run_id, end)
 
     def set_note(self, run_id: str, text: str, tags: Iterable[str]) -> None:
-        """Write about a run, over what was written before. Tags are words of letters, digits, ``.``, ``_`` and ``-``.
+        """Replaces a run's note and tags. Tags are words of letters, digits, ``.``, ``_`` and ``-``.
 
-        Raises ``UsageError`` for other tags, and for more than there is room for.
+        Raises ``UsageError`` for invalid tags, and for a note or tags over their limits.
         """
         own = sorted(set(tags))
         wrong = [tag for tag in own if not _TAG.fullmatch(tag)]
@@ -145,11 +144,11 @@ class Runs(Store):
         self.update_summary(run_id, {NOTE: {"text": text, "tags": own}})
 
     def update_summary(self, run_id: str, values: Mapping[str, Any]) -> None:
-        """Add to what a run reports, over what it has under these names."""
+        """Adds values to a run's summary; they replace values under their names."""
         self._change_run(run_id, lambda before: {"summary": canonical_json({**json.loads(before), **values})})
 
     def _change_run(self, run_id: str, change: Callable[[str], rows.Values]) -> None:
-        """Give columns of a run the values that ``change`` makes of its summary. Raises ``NotFound``."""
+        """Updates columns of a run to the values that ``change`` returns for its summary. Raises ``NotFound``."""
         t = schema.run
 
         def work(c: Connection) -> bool:
@@ -165,7 +164,7 @@ class Runs(Store):
             raise self._no_run(run_id)
 
     def run(self, run_id: str) -> StoredRun:
-        """A run by its id, or the newest for ``last``. Raises ``UsageError`` if there is none."""
+        """A run by its id, or the newest run for ``last``. Raises ``UsageError`` if there is no such run."""
         t = schema.run
         if run_id == "last":
             wanted = select(t).order_by(t.c.started.desc(), t.c.id.desc()).limit(1)
@@ -177,7 +176,8 @@ class Runs(Store):
         return found[0]
 
     def runs(self, limit: int | None = None, op: str | None = None) -> list[StoredRun]:
-        """Runs, newest first. ``op``: of this operator, also where its program was first stored under another name."""
+        """Runs, the newest first. ``op``: only runs of this operator, even if its program was first stored under
+        another name."""
         t = schema.run
         wanted = select(t) if op is None else select(t).where(t.c.workload_key.in_(keys_named(op)))
         return self._runs(wanted.order_by(t.c.started.desc(), t.c.id.desc()).limit(limit))
@@ -188,8 +188,8 @@ class Runs(Store):
         return NotFound(f"{self.location} holds no run {run_id!r}", "List the runs: tilewright runs")
 
     def _runs(self, wanted: Select[Any], unreadable: list[str] | None = None) -> list[StoredRun]:
-        """Runs in the order of ``wanted``. ``unreadable``: takes the names of those whose rows make no sense, which
-        are left out; without it they are a ``DatabaseError``."""
+        """Runs in the order of ``wanted``. An invalid row raises ``DatabaseError``. With ``unreadable``, its run's id
+        is appended there instead, and the run is left out."""
 
         def work(c: Connection) -> list[StoredRun]:
             found = c.execute(wanted).all()
@@ -204,7 +204,7 @@ class Runs(Store):
                     func.min(t.seconds).label("best"),
                     func.max(t.number).label("last"),
                 )
-                .where(t.run_id.in_(these))  # joined, SQLite would read the index of every run
+                .where(t.run_id.in_(these))  # with a join, SQLite would read the index of every run
                 .group_by(t.run_id, t.status)
             ):
                 counts.setdefault(r.run_id, []).append(r)
@@ -218,10 +218,10 @@ class Runs(Store):
         return self._read(work, unreadable)
 
     def add_trials(self, run_id: str, records: Iterable[TrialRecord]) -> None:
-        """Store trials of a run, all of them or none.
+        """Stores trials of a run, atomically.
 
-        Those that the run holds already, under the same number, are left as they are. Another candidate
-        under a number that is taken, or a second number for a candidate, is a ``DatabaseError``.
+        A trial that the run already has, under its number, is left unchanged. A different candidate under a taken
+        number, or a second number for a candidate, raises ``DatabaseError``.
         """
         task_key = self._task_key(run_id)
         values = [rows.trial_row(run_id, task_key, r) for r in records]
@@ -254,12 +254,12 @@ class Runs(Store):
         return self._task_keys[run_id]
 
     def trials(self, run_id: str) -> list[TrialRecord]:
-        """A run's trials by number."""
+        """A run's trials, by number."""
         t = schema.trial.c
         return self._trials(select(*TRIAL).where(t.run_id == run_id).order_by(t.number))
 
     def trials_frame(self, run_id: str | None = None) -> DataFrame:
-        """Trials as a pandas DataFrame: of one run (its identifier, or ``last``), or of all, the newest run first.
+        """Trials as a pandas DataFrame, of one run (its identifier, or ``last``), or of all runs, the newest run first.
 
         Columns: ``run``, ``trial`` (its number), ``template``, ``seconds`` (of one call; missing for a failure),
         ``status`` (``ok`` or the kind of failure), ``origin``, ``prediction``, ``build_seconds``, ``created`` (UTC),
@@ -288,11 +288,11 @@ class Runs(Store):
         versions: Mapping[str, int] | None = None,
         exclude_run: str | None = None,
     ) -> Iterator[tuple[Workload, list[TrialRecord]]]:
-        """Trials on a task's target and a device model, a run at a time (only within it do times compare).
+        """Trials of earlier runs on a task's target and a device model, run by run: times compare within a run only.
 
-        Runs of the task come first, then those of its operator, then all others, each the newest first; as whole runs,
-        until ``limit`` trials are reached. ``versions``, by template, leaves out the trials of other versions and of
-        templates that it doesn't name.
+        Runs of the task come first, then runs of its operator, then all other runs, each group the newest first. Whole
+        runs are returned until ``limit`` trials are reached. ``versions``, by template: trials of other versions, and
+        of templates that it doesn't name, are left out.
         """
         r, t, w = schema.run.c, schema.trial.c, schema.workload.c
         count = func.count(t.number).label("trials")
@@ -329,7 +329,7 @@ class Runs(Store):
 
 
 def _current(wanted: Select[Any], versions: Mapping[str, int] | None) -> Select[Any]:
-    """``wanted`` without the trials of other template versions than these."""
+    """``wanted`` without trials whose template version differs from ``versions``."""
     if versions is None:
         return wanted
     t = schema.trial.c
@@ -338,7 +338,7 @@ def _current(wanted: Select[Any], versions: Mapping[str, int] | None) -> Select[
 
 
 def _put_run(c: Connection, task: Task, values: rows.Values) -> bool:
-    """Store a run. ``False`` if another one has its id."""
+    """Stores a run. Returns ``False`` if another run has its id."""
     rows.put_task(c, task)
     rows.insert_new(c, schema.run, [values])
     t = schema.run

@@ -1,12 +1,12 @@
-"""The tables, and what each column means: ``doc`` of a column, ``info["holds"]`` of a table. docs/database_schema.md is
-generated from here.
+"""The tables and columns, with their documentation: ``doc`` of a column, ``info["holds"]`` of a table.
 
-The types hold on SQLite and PostgreSQL alike. JSON is kept as canonical text: it is compared and
-hashed as text, and never searched inside. Times are seconds (durations) or seconds since the epoch.
+docs/database_schema.md is generated from this module. The types work on both SQLite and PostgreSQL. JSON is stored as
+canonical text: it is compared and hashed as text, and never searched inside. Times are seconds (durations) or seconds
+since the epoch.
 
 To change the schema: edit this file, add ``migrations/versions/r<next>.py`` (``op.batch_alter_table`` rebuilds a table
 that SQLite cannot alter), append the revision to ``REVISIONS``, run ``python tests/database/make_released.py`` and
-commit the file that it writes. Migrations run with foreign keys off and are checked for broken ones.
+commit the file that it writes. Migrations run without foreign keys; broken references are checked afterwards.
 """
 
 from __future__ import annotations
@@ -28,15 +28,17 @@ from sqlalchemy import (
 )
 
 REVISIONS = ("0001", "0002", "0003")
-"""Every schema this version can upgrade, oldest first; the last one is its own."""
+"""Revisions of the schema that this version can upgrade, oldest first; the last is its own."""
 
 SCHEMA = REVISIONS[-1]
 
 OLDEST_READABLE = "0001"
-"""The oldest schema that this version reads as it is: it has every column that a read names. At least one back."""
+"""The oldest schema that this version can read without an upgrade, at least one revision back: it has every column
+that a read names."""
 
 OLDEST_READER = "0001"
-"""The oldest schema whose versions can read this one: it has every column that they name. At least one back."""
+"""The oldest schema whose versions of Tilewright can read this schema, at least one revision back: this schema has
+every column that they name."""
 
 metadata = MetaData(
     naming_convention={
@@ -49,7 +51,7 @@ metadata = MetaData(
 
 
 def _key(name: str, type_: Any = Text, *args: Any, doc: str) -> Column[Any]:
-    """Part of the primary key. Never an implicit row number."""
+    """A column of the primary key, never an implicit row number."""
     return Column(name, type_, *args, primary_key=True, autoincrement=False, doc=doc)
 
 

@@ -1,4 +1,4 @@
-"""What every part of the database stands on: transactions whose failures are explained."""
+"""``Store``, the base of the database's classes: transactions whose failures become ``DatabaseError``."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ T = TypeVar("T")
 
 
 class Store:
-    """An open database: a SQLite file, or one on a PostgreSQL server.
+    """An open database: a SQLite file, or a database on a PostgreSQL server.
 
-    ``location``: its path, or its URL with the password masked: safe to show and to store.
+    ``location``: its path, or its URL with the password masked, so it is safe to show and to store.
     """
 
     def __init__(self, location: Location, transactions: Transactions, readonly: bool) -> None:
@@ -30,11 +30,11 @@ class Store:
         self._path = location.path
         self._transactions = transactions
         self._task_keys: dict[str, str] = {}  # by run
-        self._gapless: dict[str, int] = {}  # by run, how many trials from number 0 on are known to be there
+        self._gapless: dict[str, int] = {}  # by run: number of trials known to be stored from number 0 on, without gap
 
     @property
     def is_file(self) -> bool:
-        """Whether it is a SQLite file, which has a ``path``."""
+        """Whether the database is a SQLite file, which has a ``path``."""
         return self._path is not None
 
     @property
@@ -45,7 +45,7 @@ class Store:
         return self._path
 
     def _read(self, work: Callable[[Connection], T], unreadable: list[str] | None = None) -> T:
-        """``work`` on one state of the database; it may be called several times, each with ``unreadable`` empty."""
+        """Runs ``work`` on one state of the database. Retries call ``work`` again, with ``unreadable`` emptied."""
 
         def attempt(c: Connection) -> T:
             if unreadable is not None:
@@ -56,12 +56,12 @@ class Store:
             return self._transactions.read(attempt)
 
     def _ask(self, statement: Executable, given: Mapping[str, Any] | None = None) -> Sequence[Row[Any]]:
-        """The rows of one statement; ``given``: the values that it leaves open, by name."""
+        """Returns the rows of one statement. ``given``: its bound parameters by name."""
         with explained(self.location):
             return self._transactions.ask(statement, given)
 
     def _write(self, work: Callable[[Connection], T]) -> T:
-        """``work`` and its commit. It may be called again after it was committed: twice must be as once."""
+        """Runs ``work`` and commits. A retry may call ``work`` again after its commit, so it must be idempotent."""
         if self.readonly:
             raise DatabaseError(f"{self.location} was opened for reading only", "Open it without readonly")
         with explained(self.location):

@@ -1,27 +1,27 @@
-"""Text from a database made safe to print. Standard library only."""
+"""Makes text from a database safe to print. Standard library only."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 
-# A bracket with the backslashes before it, which rich takes for escapes: 2, of a whole tag; 3, of
-# one that text printed after it could complete.
+# A bracket with the backslashes before it, which rich reads as escapes. Group 2: a complete tag; group 3: the beginning
+# of a tag that text printed after it could complete.
 _BRACKET = re.compile(r"(\\*)\[(?:(?=([a-z#/@][^\[]*?\]))|(?=([a-z#/@]|\Z)))?")
 _TAIL = re.compile(r"\\+\Z")
 
-# Controls, invisible and direction-changing characters, lone surrogates, unassigned and private
-# ones, and the two separators that end a line.
+# Unicode categories: control, invisible and direction-changing characters, lone surrogates, unassigned and private
+# characters, and the line and paragraph separators.
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp"})
 
 
 def visible_text(text: object) -> str:
-    """``str(text)`` on one line: what a terminal would act on or hide becomes an escape (``\\x1b``)."""
+    """``str(text)`` on one line: characters that a terminal would interpret or hide become escapes (``\\x1b``)."""
     return "".join(c if c.isascii() and c.isprintable() else _visible(c) for c in str(text))
 
 
 def safe_text(text: object) -> str:
-    """``visible_text`` as markup that rich prints as it stands, among any markup of the caller's own.
+    """``visible_text`` escaped for rich, which then prints it literally, even beside the caller's own markup.
 
     Backslashes become ``\\x5c`` where they could escape the caller's markup.
     """

@@ -1,6 +1,6 @@
-"""Run by Alembic: applies revisions on the connection, and in the transaction, that the caller opened.
+"""Run by Alembic: applies revisions on the caller's connection, in the caller's transaction.
 
-Given a dialect instead, offline, it writes their SQL for it.
+Offline, it writes the revisions' SQL for the given dialect instead.
 """
 
 from alembic import context

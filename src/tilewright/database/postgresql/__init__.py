@@ -1,13 +1,13 @@
 """PostgreSQL behind SQLAlchemy: connections, and locks that last for one transaction.
 
-Reads are REPEATABLE READ and read-only: a call's statements see one state, as they do on SQLite, and
-such transactions are never sent back. Writes are READ COMMITTED: every statement sees what others have
-stored meanwhile, which is what "insert what is missing, then read it" needs; under REPEATABLE READ the
-same statements fail and have to start again whenever two clients store the same row. Where a write
-rests on what it has read, it locks that first: a row (``FOR UPDATE``), or a name (``take_turns``).
+Reads are REPEATABLE READ and read-only. A call's statements see one state, as on SQLite, and PostgreSQL never aborts a
+read-only transaction for a conflict. Writes are READ COMMITTED: every statement sees the rows that other clients have
+committed meanwhile, as "insert missing rows, then read them" needs. Under REPEATABLE READ these statements fail and
+must start again whenever two clients store one row. A write that depends on rows it has read locks them first: a row by
+``FOR UPDATE``, a name by ``take_turns``.
 
-Connections are not tried before each use: a broken one fails at its first statement, which drops all of
-the pool's, and the transaction begins again on a new one, as it does when a server fails later on.
+The pool does not test connections before use. A broken connection fails at its first statement, and the pool then drops
+all of its connections. The transaction begins again on a new connection, as after a later failure of the server.
 """
 
 from __future__ import annotations
@@ -21,11 +21,10 @@ from sqlalchemy.pool import QueuePool
 from tilewright.core import DatabaseError
 from tilewright.errors import needed
 
-_CONNECTIONS = 4  # kept open in one process; as many again for a moment
+_CONNECTIONS = 4  # kept open in one process; at peaks, 4 more are opened
 _RECYCLE_SECONDS = 1800
-_IDLE_SECONDS = 60  # a transaction whose client vanished holds its locks no longer than this
-
-# A cut network is noticed within half a minute, not after the system's two hours. The URL may state others.
+_IDLE_SECONDS = 60  # after which the server ends a transaction whose client has vanished, with its locks
+# A lost network is noticed within half a minute, not after the system's two hours. The URL may override these options.
 _CONNECT = {
     "connect_timeout": "10",
     "keepalives": "1",
@@ -38,7 +37,7 @@ _CONNECT = {
 
 
 def postgresql_engine(url: URL, timeout: float) -> Engine:
-    """An engine that connects when it is first used. ``timeout``: seconds to wait for a lock.
+    """Creates an engine, which connects at its first use. ``timeout``: seconds to wait for a lock.
 
     Raises ``DatabaseError`` without psycopg.
     """
@@ -71,10 +70,9 @@ def postgresql_engine(url: URL, timeout: float) -> Engine:
 
 
 def take_turns(connection: Connection, *name: str) -> None:
-    """Wait for the lock of that name and hold it until the transaction ends.
+    """Takes the advisory lock of a name and holds it until the transaction ends.
 
-    To be taken before anything else, so that no two transactions wait for each other. On SQLite,
-    whose writers take turns anyway, it does nothing.
+    Take it before any other lock, to exclude deadlocks. On SQLite it does nothing: only one client writes at a time.
     """
     if connection.dialect.name == "postgresql":
         hashed = hashlib.sha256("\0".join(("tilewright", *name)).encode()).digest()

@@ -1,4 +1,4 @@
-"""What psycopg reports, sorted into what passes by itself and what a user must mend."""
+"""Classifies psycopg's errors: those that a retry may pass, and those that the user must correct."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _ROLE = "Check the user in the URL, and that the server lets it in (pg_hba.conf)
 _UPGRADE = "Run tilewright db upgrade as the database's owner"
 _LOCKED = ("stayed locked by another client", "Wait for that client to end, then try again")
 
-# By SQLSTATE or its class (its first two characters), see PostgreSQL's appendix A: what to say, and the mend.
+# Cause and hint by SQLSTATE or its class (its first two characters); see PostgreSQL's appendix A.
 _STATES = {
     "28P01": (
         "refused the password",
@@ -40,7 +40,7 @@ _TLS = ("could not agree on TLS with the server", "Check sslmode, sslrootcert an
 _OPTION = ("cannot be reached with these options of the URL", "Check the URL's port and options")
 _UNREACHABLE = ("cannot be reached", "Check host and port, and that the server runs; then try again")
 
-# A connection that fails tells no SQLSTATE, only a text, in English unless the server speaks another language.
+# A failed connection has no SQLSTATE, only a text, in English unless the server is set to another language.
 _TEXTS = (
     ("password authentication failed", _STATES["28P01"]),
     ("no password supplied", _STATES["28P01"]),
@@ -62,25 +62,25 @@ _PASSING_TEXTS = (
 
 
 def origin(error: BaseException) -> Any | None:
-    """The error of psycopg behind ``error``, if there is one."""
+    """psycopg's error that caused ``error``; ``None`` if the cause is not psycopg's."""
     found = error.orig if isinstance(error, DBAPIError) else error
     return found if type(found).__module__.partition(".")[0] == "psycopg" else None
 
 
 def state(error: BaseException) -> str:
-    """The SQLSTATE behind an error; empty where there is none."""
+    """The SQLSTATE of an error; empty if it has no SQLSTATE."""
     return str(getattr(origin(error), "sqlstate", None) or "")
 
 
 def is_conflict(error: BaseException) -> bool:
-    """Whether the transaction was sent back because of another one: it may start again at once."""
+    """Whether the transaction was aborted for a conflict with another transaction: it may start again at once."""
     return state(error) in ("40001", "40P01")
 
 
 def is_lost(error: BaseException) -> bool:
-    """Whether a server's connection broke, or could not be made for now: it may start again later.
+    """Whether a connection to the server broke, or failed for a passing reason: the transaction may start again later.
 
-    Unknown reasons count, since a network that fails may say anything.
+    Unknown reasons count as passing, because a failing network may produce any message.
     """
     found, code = origin(error), state(error)
     if code:
@@ -92,12 +92,12 @@ def is_lost(error: BaseException) -> bool:
 
 
 def is_starting(error: BaseException) -> bool:
-    """Whether a server is there, and will let us in soon."""
+    """Whether the server answers that it will accept connections soon."""
     return is_lost(error) and _explained_by(error, _PASSING_TEXTS) is not None
 
 
 def explain(error: BaseException) -> tuple[str, str]:
-    """What to say of the database, and the mend."""
+    """The cause of an error, as a predicate of the database, and the hint."""
     code = state(error)
     known = _STATES.get(code) or _STATES.get(code[:2])
     if known is not None:
@@ -108,14 +108,14 @@ def explain(error: BaseException) -> tuple[str, str]:
             return known
     if is_lost(error):
         return _UNREACHABLE
-    if type(origin(error)).__name__ == "DataError":  # psycopg found it itself
+    if type(origin(error)).__name__ == "DataError":  # psycopg refused a value before the server saw it
         return _STATES["22"]
     first_line = (str(origin(error)).splitlines() or [""])[0]
     return f"failed: {first_line}", "See the server's log"
 
 
 def _lasting(error: BaseException) -> tuple[str, str] | None:
-    """A failed connection that will fail again."""
+    """Cause and hint if a connection failed for a lasting reason; ``None`` for any other error."""
     said = str(origin(error))
     if 'database "' in said and "does not exist" in said:
         return _STATES["3D000"]

@@ -1,7 +1,7 @@
-"""The SQL that gives PostgreSQL roles what they need, and no more.
+"""The SQL that grants PostgreSQL roles the least privileges that they need.
 
-The owner has the tables and upgrades them; a writer tunes; a reader looks. Passwords are set apart, where they
-are not printed.
+The owner owns and upgrades the tables; a writer tunes; a reader reads. Passwords are set separately, so that they are
+not printed.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from tilewright.core import UsageError
 from tilewright.database.schema import metadata
 
-_SCHEMA_TABLES = ("alembic_version", "compatibility")  # an upgrade's alone to write
-_LONGEST = 63  # bytes of a name in PostgreSQL
+_SCHEMA_TABLES = ("alembic_version", "compatibility")  # only upgrades write these tables
+_LONGEST = 63  # largest number of bytes of a name in PostgreSQL
 
 
 def grants(owner: str, writer: str, reader: str, schema: str = "public") -> str:
-    """A script for ``psql``, to be run by a superuser in the database itself, as often as one likes.
+    """A script for ``psql``, to be run by a superuser in the database itself. It is idempotent.
 
-    Raises ``UsageError`` for names that are no roles' names, or not three different ones.
+    Raises ``UsageError`` for names that are not valid for roles, or not three different names.
     """
     if len({owner, writer, reader}) < 3:
         raise UsageError("owner, writer and reader need three different names", "Choose another name")
@@ -85,5 +85,5 @@ def _literal(name: str) -> str:
 
 
 def _inside(quoted: str) -> str:
-    """A quoted name within a text that ``format`` reads."""
+    """Escapes a quoted name for the format string of PostgreSQL's ``format``."""
     return quoted.replace("%", "%%").replace("'", "''")

@@ -1,7 +1,7 @@
-"""Runs, trials and winners from one database to another: as JSON Lines, or straight.
+"""Transfers runs, trials and winners between databases: as JSON Lines, or directly.
 
-Schedules and times travel, compiled code never does: what won elsewhere is built and checked here before it
-is served (``transfer_winners``). Taking in the same thing again changes nothing.
+Schedules and times are transferred, compiled code never is: a winner from elsewhere is built and checked here before it
+is served (``transfer/winners.py``). Importing is idempotent.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 def export_lines(
     database: Database, op: str | None = None, runs: Sequence[str] = (), progress: Progress | None = None
 ) -> Iterator[str]:
-    """The lines of an export: of one operator, of these runs (or ``last``), or of everything."""
+    """The lines of an export of one operator, of ``runs`` (or ``last``), or of everything."""
     return to_lines(_counted(records(database, op, runs), progress))
 
 
@@ -41,24 +41,25 @@ def export_file(
     runs: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> None:
-    """Write an export to a file, of mode 0600, as a whole or not at all. Raises as ``write_lines`` does."""
+    """Writes an export to a file of mode 0600, atomically. Raises as ``write_lines`` does."""
     write_lines(destination, export_lines(database, op, runs, progress))
 
 
 def import_stream(database: Database, stream: BinaryIO, name: str, progress: Progress | None = None) -> Imported:
-    """Take an export in. Raises ``DatabaseError`` at the first line that cannot be taken."""
+    """Imports an export from a stream. Raises ``DatabaseError`` at the first invalid line."""
     with explained(name):
         return Importer(database, name, progress).take(from_lines(stream, name))
 
 
 def import_file(database: Database, source: Path, progress: Progress | None = None) -> Imported:
-    """Take an export in from a file."""
+    """Imports an export from a file. Raises ``DatabaseError`` at the first invalid line."""
     with explained(str(source)), source.open("rb") as stream:
         return import_stream(database, stream, str(source), progress)
 
 
 def merge(database: Database, source: Database, progress: Progress | None = None) -> Imported:
-    """Take everything but compiled code in from another database. Raises ``UsageError`` for the same one."""
+    """Imports everything but compiled code from another database. Raises ``UsageError`` if ``source`` is
+    ``database``."""
     files = database.is_file and source.is_file
     if database.location == source.location or (files and os.path.samefile(database.path, source.path)):
         raise UsageError(f"{source.location} is the database itself", "Name another one")

@@ -1,4 +1,4 @@
-"""Reading a database out, a page at a time: nothing is held but the names of its runs."""
+"""Reads a database for an export, page by page: only the ids of its runs are kept in memory."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _PAGE = 500
 
 
 def records(database: Database, op: str | None = None, runs: Sequence[str] = ()) -> Iterator[Record]:
-    """Everything but compiled code: of one operator, of these runs, or of all.
+    """Yields everything but compiled code, of one operator, of ``runs``, or of all runs.
 
-    Each run is as it was when it was read. The same rows give the same records in the same order. Raises
-    ``UsageError`` for a run that is not there.
+    Each run is as it was when it was read. The order of records is deterministic. Raises ``UsageError`` for a missing
+    run.
     """
     chosen = _chosen(database, op, runs)
     r = schema.run.c
@@ -60,7 +60,7 @@ def _chosen(database: Database, op: str | None, runs: Sequence[str]) -> list[str
 
 
 def _keyed(database: Database, kind: str, table: Table, keys: Sequence[str] | None) -> Iterator[Record]:
-    """Rows of a table by its key: these, or all."""
+    """Records of a table, by key: of ``keys``, or of all rows."""
     if keys is not None:
         for some in _pages(keys):
             yield from _decoded(database, kind, select(table).where(table.c.key.in_(some)).order_by(table.c.key))
@@ -95,7 +95,7 @@ def _run(database: Database, run_id: str) -> Iterator[Record]:
         record = record_of("run", row)
         record["summary"].pop(SUMMARY, None)
         if record["state"] == "running":
-            record["state"] = "interrupted"  # nobody goes on with the copy
+            record["state"] = "interrupted"  # no process continues the copy
         won = _won(run_id, row, kernels)
     yield record
     own = select(*(t.c[name] for name in columns("trial"))).where(t.c.run_id == run_id)
@@ -104,7 +104,7 @@ def _run(database: Database, run_id: str) -> Iterator[Record]:
 
 
 def _won(run_id: str, row: Row[Any], kernels: Sequence[Row[Any]]) -> list[Record]:
-    """Kernels that stem from a run: those stored, and those that came from elsewhere and were not built here."""
+    """Kernels that a run found: its stored kernels, and imported winners that were not built here."""
     found = [fields(x, FIELDS) for x in kernels if x.state == "verified"]
     served = [x["schedule"] for x in found]
     for w in stored_winners(row):
@@ -117,7 +117,7 @@ def _won(run_id: str, row: Row[Any], kernels: Sequence[Row[Any]]) -> list[Record
 def _paged(
     database: Database, kind: str, query: Select[Any], by: Column[Any], last: str | int
 ) -> Iterator[Record]:  # fmt: skip
-    """The rows of a query in the order of a column, from behind ``last``, a page at a time."""
+    """Records of a query in the order of column ``by``, from after ``last`` on, read page by page."""
     while True:
         page = list(_decoded(database, kind, query.where(by > last).order_by(by).limit(_PAGE)))
         yield from page

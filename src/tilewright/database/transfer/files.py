@@ -1,4 +1,4 @@
-"""Exports and backups: files that replace nothing but their own kind."""
+"""Writes exports, backups and files of kernels, which replace only files of their own kind."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ _LINES = f'{{"format":"{FORMAT}"'.encode()
 
 
 def write_lines(destination: Path, lines: Iterable[str]) -> None:
-    """Write an export. Raises ``UsageError`` where another kind of file has its name, and ``DatabaseError``."""
+    """Writes an export. Raises ``UsageError`` if a file of another kind has its name, and ``DatabaseError``."""
     require_replaceable(destination, _LINES, "an export of Tilewright")
     with replacing(destination) as partial, partial.open("w", encoding="ascii") as out:
         out.writelines(lines)
 
 
 def backup(database: Database, destination: Path, force: bool = False) -> int:
-    """A consistent copy of a SQLite database, others writing or not; returns its bytes.
+    """Makes a consistent copy of a SQLite database, even while other processes write it; returns its size in bytes.
 
-    ``force``: replace a file of that name that nobody has open. Raises ``UsageError`` for a database that is
-    no file and for a name that is taken, and ``DatabaseError``.
+    ``force``: replaces a file of that name, unless it is an open database. Raises ``UsageError`` for a database on a
+    server and for a taken name, and ``DatabaseError``.
     """
     if not database.is_file:
         raise UsageError(f"{database.location} is not a SQLite file", "Back up PostgreSQL with pg_dump")
@@ -53,12 +53,11 @@ def backup(database: Database, destination: Path, force: bool = False) -> int:
 def export_best(
     database: Database, destination: Path, op: str | None = None, progress: Callable[[int, int], None] | None = None
 ) -> int:
-    """Write the best kernels, with their code, to a SQLite file for ``Library``; returns how many.
+    """Writes the best kernels, with their code, to a SQLite file for ``Library``; returns their number.
 
-    Only kernels that are verified go, the best of each task and device model, with the run that each stems from
-    and without its trials. ``progress``: called with how many are written, and of how many. An earlier such file
-    is replaced. Raises ``UsageError`` for any other file of that name and for nothing to write, and
-    ``DatabaseError``.
+    Writes the best kernel of each task and device model if it is verified, with its run and without the run's trials.
+    ``progress`` is called with the number of written kernels and their total. An earlier file of kernels is replaced.
+    Raises ``UsageError`` for any other file of that name and without a kernel to write, and ``DatabaseError``.
     """
     k = schema.kernel.c
     wanted = select(k.workload_key, k.target_key, k.device_model).where(k.rank == 1, k.state == "verified")
@@ -84,7 +83,7 @@ def export_best(
 
 
 def _copy_kernel(database: Database, out: Database, workload_key: str, target_key: str, device_model: str) -> bool:
-    """Copy a task's best kernel with all that it refers to; ``False`` if it was replaced or removed meanwhile."""
+    """Copies a task's best kernel and all rows that it refers to; ``False`` if it was replaced or removed meanwhile."""
     k, w, s, t, r, a = (
         schema.kernel, schema.workload, schema.alias, schema.target, schema.run, schema.artifact
     )  # fmt: skip
@@ -118,7 +117,7 @@ def _copy_kernel(database: Database, out: Database, workload_key: str, target_ke
 
 
 def _replaceable(destination: Path) -> None:
-    """Raise ``UsageError`` unless the name is free, or that of a file of kernels without a single trial."""
+    """Raises ``UsageError`` unless the name is free, or of a file of kernels, which has no trial."""
     require_replaceable(destination, _SQLITE, "a database")
     if not destination.exists() or not destination.stat().st_size:
         return
@@ -129,7 +128,8 @@ def _replaceable(destination: Path) -> None:
 
 
 def require_replaceable(destination: Path, begins: bytes, what: str) -> None:
-    """Raise ``UsageError`` unless the name is free, or that of an empty file or of one that begins as ``what`` does."""
+    """Raises ``UsageError`` unless the name is free, or of a file that is empty or begins with ``begins``. ``what``:
+    the kind of file, for the message."""
     with explained(str(destination)):
         _plain_file(destination)
         if destination.exists():
@@ -156,7 +156,7 @@ def _plain_file(destination: Path) -> None:
 
 
 def _nobody_writes(destination: Path) -> None:
-    """A log beside a database would be played into the file that takes its place."""
+    """Raises ``UsageError`` if a log lies beside ``destination``: SQLite would replay it into the new file."""
     for suffix in ("-wal", "-journal"):
         log = Path(f"{destination}{suffix}")
         if log.exists():

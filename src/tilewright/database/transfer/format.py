@@ -1,8 +1,8 @@
-"""The lines of an export: one JSON object each, every one checked before anything of it is stored.
+"""The format of an export: JSON objects, one for each line. Every line is checked before it is stored.
 
-The first line names the format and its version, the last one counts the lines, so that a file that was cut
-off shows. Between them, in this order: targets, workloads, aliases, then each run with its trials and the
-kernels that won it. Compiled code is not among them.
+The first line names the format and its version. The last line has the number of lines, so that a truncated file is
+noticed. Between them come targets, workloads, aliases, then each run with its trials and its winning kernels. An export
+has no compiled code.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FORMAT = "tilewright-export"
 VERSION = 1
 
 Record = dict[str, Any]
-"""A line as a value: its ``kind``, and the columns of a row with JSON columns as values."""
+"""A decoded line: its ``kind``, and the columns of a row; columns of JSON are decoded."""
 
 TABLES = {
     "target": schema.target,
@@ -36,7 +36,7 @@ TABLES = {
     "trial": schema.trial,
 }
 
-# Which process owned a run means nothing elsewhere.
+# The process that owned a run is meaningless in another database.
 _LEFT_OUT = {"run": ("pid", "process")}
 _OBJECT, _LIST = dict, list
 _JSON: dict[str, type] = {
@@ -48,21 +48,21 @@ _TYPES: dict[type, str] = {_OBJECT: "an object", _LIST: "a list"}
 
 
 class Damage(Exception):
-    """What is wrong with one line."""
+    """An invalid line; its text says why."""
 
 
 def columns(kind: str) -> list[str]:
-    """The columns of a table that travel."""
+    """The columns of a table that an export has."""
     return [c.name for c in TABLES[kind].columns if c.name not in _LEFT_OUT.get(kind, ())]
 
 
 def record_of(kind: str, row: Any) -> Record:
-    """A row as a record. Raises like ``json.loads`` where the row holds no JSON."""
+    """Converts a row to a record. Raises as ``json.loads`` does if a column of JSON is malformed."""
     return {"kind": kind} | fields(row, columns(kind))
 
 
 def fields(row: Any, names: Iterable[str]) -> Record:
-    """These columns of a row, those of JSON as values. Raises like ``json.loads`` where they hold none."""
+    """The columns ``names`` of a row; columns of JSON are decoded. Raises as ``json.loads`` does."""
     values = row._mapping
     return {name: json.loads(values[name]) if name in _JSON else values[name] for name in names}
 
@@ -71,7 +71,7 @@ def fields(row: Any, names: Iterable[str]) -> Record:
 
 
 def to_lines(records: Iterable[Record]) -> Iterator[str]:
-    """The text of an export, line by line, each with its newline."""
+    """The lines of an export, each with its newline."""
     yield canonical_json({"format": FORMAT, "version": VERSION}) + "\n"
     count = 2
     for record in records:
@@ -81,7 +81,7 @@ def to_lines(records: Iterable[Record]) -> Iterator[str]:
 
 
 def from_lines(stream: BinaryIO, name: str) -> Iterator[tuple[str, Record]]:
-    """Records with the place that they stand at (``FILE line 3``). Raises ``DatabaseError``."""
+    """Yields records with their position (``FILE line 3``). Raises ``DatabaseError``."""
     number = 0
     ended = False
     while line := stream.readline(_LINE_BYTES + 1):
@@ -108,7 +108,7 @@ def from_lines(stream: BinaryIO, name: str) -> Iterator[tuple[str, Record]]:
 
 
 def refused(place: str, cause: str) -> DatabaseError:
-    """A line that cannot be taken."""
+    """The error for an invalid line."""
     return DatabaseError(
         f"{place}: {cause}", "Export it again with tilewright db export; the runs before it are stored"
     )
@@ -149,7 +149,7 @@ def _check_header(record: Record, name: str) -> None:
 
 
 def values_of(record: Record) -> Values:
-    """The row of a record, of the types that its table wants. Raises ``Damage``."""
+    """Converts a record to a row with the column types of its table. Raises ``Damage``."""
     kind = str(record["kind"])
     table = TABLES[kind]
     names = columns(kind)
@@ -187,7 +187,7 @@ def _text(name: str, value: str) -> str:
 
 
 def number(name: str, value: Any) -> float:
-    """A finite number as ``float``. Raises ``Damage``."""
+    """Checks for a finite number and returns it as ``float``. Raises ``Damage``."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise Damage(f"{name} is not a number")
     try:
@@ -200,7 +200,7 @@ def number(name: str, value: Any) -> float:
 
 
 def integer(name: str, value: Any, bits: int = 31) -> int:
-    """A whole number that fits its column. Raises ``Damage``."""
+    """Checks for an integer that fits its column. Raises ``Damage``."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise Damage(f"{name} is not a whole number")
     if not -(1 << bits) <= value < 1 << bits:
@@ -208,11 +208,11 @@ def integer(name: str, value: Any, bits: int = 31) -> int:
     return value
 
 
-# --------------------------------------------------------------------------- what a record means
+# --------------------------------------------------------------------------- checks of records
 
 
 def check_target(values: Values) -> None:
-    """Raise ``Damage`` unless the row's key is its target's."""
+    """Raises ``Damage`` unless the row's key is its target's."""
     with _sense("target"):
         target = rows.target_of(values["data"])
         same = (target.key, target.name) == (values["key"], values["name"])
@@ -221,7 +221,7 @@ def check_target(values: Values) -> None:
 
 
 def check_workload(values: Values) -> None:
-    """Raise ``Damage`` unless the row's key is its workload's."""
+    """Raises ``Damage`` unless the row's key is its workload's."""
     with _sense("workload"):
         same = workload_of(values).key == values["key"]
     if not same:
@@ -229,19 +229,19 @@ def check_workload(values: Values) -> None:
 
 
 def check_alias(values: Values) -> None:
-    """Raise ``Damage`` unless the row's parameters can be read."""
+    """Raises ``Damage`` unless the row's parameters are valid."""
     with _sense("alias"):
         named_pairs(values)
 
 
 def check_run(values: Values) -> None:
-    """Raise ``Damage`` for a run in a state that an export does not hold."""
+    """Raises ``Damage`` for a run in a state that an export cannot have."""
     if values["state"] not in RUN_STATES[1:]:
         raise Damage(f"a run in an export is {', '.join(RUN_STATES[1:])}, not {values['state']!r}")
 
 
 def check_trial(values: Values, run_id: str, task_key: str, after: int) -> None:
-    """Raise ``Damage`` unless a trial is of the run, later than number ``after``, and agrees with itself."""
+    """Raises ``Damage`` unless a trial is of the run, follows number ``after``, and its columns are consistent."""
     if values["run_id"] != run_id:
         raise Damage(f"a trial of run {values['run_id']!r} stands among those of run {run_id!r}")
     if values["number"] <= after:
@@ -260,7 +260,7 @@ def check_trial(values: Values, run_id: str, task_key: str, after: int) -> None:
 
 
 def check_kernel(record: Record, run_id: str) -> Record:
-    """A winner of the run, as a run's summary keeps it. Raises ``Damage``."""
+    """Converts a kernel of the run to a winner, as a run's summary stores it. Raises ``Damage``."""
     _check_names(record, {"kind", "run_id", *FIELDS})
     if record.get("run_id") != run_id:
         raise Damage(f"a kernel of run {record.get('run_id')!r} stands among those of run {run_id!r}")
@@ -282,7 +282,7 @@ def check_kernel(record: Record, run_id: str) -> Record:
 
 
 def schedule_of(text: str) -> Schedule:
-    """A schedule of its canonical text. Raises ``Damage``."""
+    """Decodes a schedule from its canonical text. Raises ``Damage``."""
     with _sense("schedule"):
         schedule = Schedule.from_json(json.loads(text))
         same = canonical_json(schedule.to_json()) == text
@@ -296,7 +296,7 @@ def schedule_of(text: str) -> Schedule:
 
 @contextmanager
 def _sense(what: str) -> Iterator[None]:
-    """Whatever decoding nonsense raises, as ``Damage``."""
+    """Context that turns errors of decoding into ``Damage``."""
     try:
         yield
     except (*rows.NONSENSE, RecursionError):

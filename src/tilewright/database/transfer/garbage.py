@@ -1,4 +1,4 @@
-"""Removing what nobody needs any more: old runs with their trials, and rows that nothing refers to."""
+"""Garbage collection: removes old runs with their trials, and rows that nothing refers to."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ _PAGE = 500
 
 @dataclass(frozen=True)
 class Freed:
-    """What was removed, or would be. ``runs``: their ids, oldest first; ``code_bytes``: of compiled code;
-    ``text_bytes``: of the trials' schedules and outcomes; ``kept``: old runs that stay, by the reason."""
+    """Counts of removed rows, or in a dry run of rows that would be removed.
+
+    ``runs``: their ids, oldest first. ``code_bytes``: bytes of compiled code. ``text_bytes``: bytes of the trials'
+    schedules and outcomes. ``kept``: number of old runs that stay, by reason.
+    """
 
     runs: tuple[str, ...]
     trials: int
@@ -41,11 +44,11 @@ def collect(
     dry_run: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Freed:
-    """Remove runs and what they alone referred to. Never a kernel, its code, or the run that it stems from.
+    """Removes old runs and the rows that only they referred to. Never removes a kernel, its code, or its run.
 
-    ``keep_runs``: of each task on each device model the newest so many stay; ``older_than``: runs started that
-    many days ago or later stay. With neither, no run goes. A run that is still running stays, and one whose
-    winners wait to be built here. ``progress``: called with how many runs are done, and of how many.
+    ``keep_runs``: number of newest runs that stay for each task and device model. ``older_than``: age in days; younger
+    runs stay. Without both, no run is removed. Running runs stay, and runs whose imported winners are not built here
+    yet. ``progress`` is called with the number of processed runs and their total.
     """
     old = _old_runs(database, keep_runs, older_than)
     kept: dict[str, int] = {}
@@ -65,7 +68,7 @@ def collect(
 
 
 def _old_runs(database: Database, keep_runs: int | None, older_than: float | None) -> list[str]:
-    """Runs that may go by their age, oldest first."""
+    """Ids of the runs that are old enough to be removed, oldest first."""
     if keep_runs is None and older_than is None:
         return []
     r = schema.run.c
@@ -84,7 +87,7 @@ def _old_runs(database: Database, keep_runs: int | None, older_than: float | Non
 
 
 def _remove_run(database: Database, run_id: str, dry_run: bool) -> tuple[str, int, int]:
-    """Remove a run; returns why it stays (empty if it went), and its trials and their bytes."""
+    """Removes a run. Returns the reason if it stays (else empty), its number of trials, and their bytes."""
     r, t, k = schema.run, schema.trial, schema.kernel
 
     def work(c: Connection) -> tuple[str, int, int]:
@@ -109,9 +112,9 @@ def _remove_run(database: Database, run_id: str, dry_run: bool) -> tuple[str, in
 
 
 def _loose(database: Database, gone: list[str], dry_run: bool) -> tuple[int, int, int, int, int]:
-    """Remove aliases, workloads, targets and code that nothing refers to; returns the counts, and bytes of code.
+    """Removes aliases, workloads, targets and code that nothing refers to; returns their counts, and bytes of code.
 
-    ``gone``: the runs that were removed, or that a dry run takes for removed.
+    ``gone``: the removed runs; a dry run treats them as removed.
     """
     r, k, m, a = schema.run, schema.kernel, schema.model, schema.artifact
     removed = set(gone)
@@ -140,7 +143,7 @@ def _loose(database: Database, gone: list[str], dry_run: bool) -> tuple[int, int
 
 
 def _drop(c: Connection, key: Column[str], used: set[str], dry_run: bool) -> int:
-    """Remove a table's rows whose key is not in use; returns how many."""
+    """Removes a table's rows whose key is not in ``used``; returns their number."""
     found = c.execute(select(key)).scalars().all()
     loose = sorted({x for x in found if x not in used})
     if not dry_run:
@@ -150,7 +153,8 @@ def _drop(c: Connection, key: Column[str], used: set[str], dry_run: bool) -> int
 
 
 def _keep_others_out(c: Connection) -> None:
-    """Nobody may refer to a row between the look and its removal; on SQLite the transaction sees to it."""
+    """Locks the tables, so that no client refers to a row between its check and its removal. On SQLite the transaction
+    excludes other writers."""
     take_turns(c, "collect")
     if c.dialect.name == "postgresql":
         c.execute(text("LOCK TABLE target, workload, alias, run, kernel, model, artifact IN SHARE ROW EXCLUSIVE MODE"))

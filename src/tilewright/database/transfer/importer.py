@@ -1,4 +1,4 @@
-"""Taking records into a database: a run at a time, all of it or nothing, and as often as one likes."""
+"""Imports records into a database: atomically for each run, and idempotently."""
 
 from __future__ import annotations
 
@@ -22,19 +22,18 @@ from tilewright.database.transfer.format import Damage, Record
 from tilewright.database.transfer.winners import SUMMARY, joined
 
 _PAGE = 500
-_IN_MEMORY = 8 << 20  # bytes of a run that are held before they go to a temporary file
-
-# What a run was started with; another value is another run.
+_IN_MEMORY = 8 << 20  # bytes of a run's trials that are kept in memory; beyond, they go to a temporary file
+# Columns that are fixed at a run's start; a difference is a conflict.
 _FIXED = ("workload_key", "target_key", "device_name", "device_model", "strategy", "seed", "started", "settings")
 _MOVING = ("state", "finished", "trials_wanted", "host", "versions", "summary")
 
 Progress = Callable[[int, int], None]
-"""Called with how many runs and trials were read so far."""
+"""Called with the numbers of runs and trials read so far."""
 
 
 @dataclass
 class Imported:
-    """What came in. ``conflicts``: runs that were refused, a line each; nothing of them was stored."""
+    """Counts of imported records. ``conflicts``: a line for each refused run, of which nothing was stored."""
 
     runs: int = 0
     new_runs: int = 0
@@ -45,12 +44,12 @@ class Imported:
 
 
 class _Conflict(Exception):
-    """A run that is stored here as something else."""
+    """A run that differs from the stored run of its id."""
 
 
 @dataclass
 class _Run:
-    """A run as it is read: its trials lie in a temporary file, so that the size of a run does not matter."""
+    """A run while it is read. A large run's trials go to a temporary file, so that memory is bounded."""
 
     values: Values
     task_key: str
@@ -66,7 +65,7 @@ class _Run:
         self.last = values["number"]
 
     def pages(self) -> Iterator[list[Values]]:
-        """The trials again, from the first one."""
+        """The trials from the first on, in pages."""
         self.trials.seek(0)
         left = map(json.loads, self.trials)
         while page := list(islice(left, _PAGE)):
@@ -74,7 +73,7 @@ class _Run:
 
 
 class Importer:
-    """Takes records in their order; :meth:`finish` stores the last run."""
+    """Imports records in the order of an export."""
 
     def __init__(self, database: Database, source: str, progress: Progress | None = None) -> None:
         self.database = database
@@ -87,7 +86,7 @@ class Importer:
         self._run: _Run | None = None
 
     def take(self, records: Iterable[tuple[str, Record]]) -> Imported:
-        """Take everything. ``records``: with the place of each, for errors. Raises ``DatabaseError``."""
+        """Imports all records. ``records``: each with its position, for errors. Raises ``DatabaseError``."""
         try:
             for place, record in records:
                 try:
@@ -128,7 +127,7 @@ class Importer:
             raise Damage(f"a {kind} stands before any run")
         return self._run
 
-    # ------------------------------------------------------------------ what runs refer to
+    # ------------------------------------------------------------------ targets, workloads, aliases
 
     def _add_context(self, kind: str, values: Values) -> None:
         if self.result.runs:
@@ -192,7 +191,7 @@ class Importer:
         self.result.new_winners += new_winners
 
     def _merge(self, c: Connection, run: _Run) -> tuple[bool, int, int]:
-        """Store what is not here yet; returns whether the run is new, and how many trials and winners are."""
+        """Stores missing rows of a run; returns whether the run is new, and the numbers of new trials and winners."""
         r, t = schema.run, schema.trial
         run_id = run.values["id"]
         take_turns(c, "import", run_id)
@@ -237,7 +236,7 @@ class Importer:
                 )
 
     def _missing(self, c: Connection, run_id: str, page: list[Values]) -> list[Values]:
-        """Those of a page of trials that are not stored; a stored one that differs is a conflict."""
+        """The trials of a page that are not stored. Raises ``_Conflict`` if a stored trial differs."""
         t = schema.trial
         numbers, keys = [v["number"] for v in page], [v["candidate_key"] for v in page]
         found = c.execute(
@@ -261,20 +260,20 @@ class Importer:
 
     @staticmethod
     def _served(c: Connection, values: Values) -> set[str]:
-        """The schedules of the kernels that are stored for a run's task and device model."""
+        """Schedules, as canonical text, of the stored kernels of a run's task and device model."""
         own = of_task(values["workload_key"], values["target_key"], values["device_model"])
         return set(c.execute(select(schema.kernel.c.schedule).where(own)).scalars())
 
 
 def _summary(text: str, winners: list[Record]) -> str:
-    """A run's summary with its winners."""
+    """A run's summary with its winners, as canonical JSON."""
     summary = json.loads(text)
     summary.pop(SUMMARY, None)
     return canonical_json(summary | ({SUMMARY: winners} if winners else {}))
 
 
 def _trial_label(trial: Any) -> str:
-    """``trial 7 (candidate 1a2b3c4d, ok, 0.0012 s)``."""
+    """Describes a trial, as ``trial 7 (candidate 1a2b3c4d, ok, 0.0012 s)``."""
     v = trial if isinstance(trial, dict) else trial._mapping
     time = "" if v["seconds"] is None else f", {v['seconds']:.6g} s"
     return f"trial {v['number']} (candidate {v['candidate_key'][:12]}, {v['status']}{time})"

@@ -1,8 +1,8 @@
-"""Winners that came from another database: known by schedule and time, not served before they are built here.
+"""Winners imported from another database: schedules and times, which are not served before they are built here.
 
-Compiled code does not travel, and a kernel without code is no kernel. So what another database held as its
-best stands in the summary of the run that it won (``winners``), until ``tilewright db rebuild`` builds it on a
-machine of its device model, checks it, and lets it compete for a place among the kernels.
+Compiled code is not transferred, and a kernel cannot be stored without code. So another database's best kernels are
+stored in the summary of their run (``winners``). ``tilewright db rebuild`` builds and checks them on a machine of their
+device model, and compares them with the stored kernels.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from tilewright.database.store import keys_named
 from tilewright.errors import NotFound
 
 SUMMARY = "winners"
-"""Under which name a run's summary holds them."""
+"""Key of a run's summary with the imported winners."""
 FIELDS = ("rank", "trial_number", "schedule", "seconds", "peak_fraction")
-"""What an export tells of a winner, besides its run."""
+"""Fields of a winner in an export, besides its run."""
 
 
 @dataclass(frozen=True)
 class Winner:
-    """One of the three best of a run in the database that it came from.
+    """An imported winner: one of the best kernels that a run found in the database that it came from.
 
-    ``seconds``: time of one call there. ``state``: ``pending`` until it was built here; ``rebuilt`` then,
-    whether it took a place or lost it in the comparison; ``failed`` where it could not be, with ``problem``.
+    ``seconds``: time of one call there. ``state``: ``pending`` until it is built here; ``rebuilt`` afterwards, whether
+    or not it won the comparison; ``failed`` if it could not be built, with ``problem``.
     """
 
     task: Task
@@ -48,7 +48,7 @@ class Winner:
 
 
 def winners(database: Database, op: str | None = None, states: Collection[str] = ("pending",)) -> list[Winner]:
-    """Winners in these states, a task and device model after the other, older runs first, then by rank."""
+    """Imported winners with one of ``states``, grouped by task and device model, older runs first, then by rank."""
     r = schema.run
     wanted = select(r).where(r.c.summary.contains(f'"{SUMMARY}":[{{')).order_by(r.c.started, r.c.id)
     if op is not None:
@@ -73,7 +73,7 @@ def winners(database: Database, op: str | None = None, states: Collection[str] =
 
 
 def settle(database: Database, winner: Winner, state: str, problem: str = "") -> None:
-    """Say what came of building a winner."""
+    """Stores a winner's state after an attempt to build it."""
     same = canonical_json(winner.schedule.to_json())
 
     def change(before: str) -> rows.Values:
@@ -91,13 +91,14 @@ def settle(database: Database, winner: Winner, state: str, problem: str = "") ->
 
 
 def stored_winners(run: Row[Any]) -> list[dict[str, Any]]:
-    """The winners in a run's row, by rank."""
+    """The imported winners in a run's row, by rank."""
     found = json.loads(run.summary).get(SUMMARY, [])
     return sorted(found, key=lambda w: int(w["rank"]))
 
 
 def joined(known: Iterable[dict[str, Any]], coming: Iterable[dict[str, Any]], served: Collection[str]) -> list[Any]:
-    """A run's winners with those that come in; those that are known, or served here (schedules), change nothing."""
+    """Merges a run's winners with ``coming`` winners. Known winners, and schedules that are served here, are not added
+    again."""
     out = list(known)
     seen = {canonical_json(w["schedule"]) for w in out} | set(served)
     for w in coming:

@@ -1,8 +1,8 @@
-"""What pages and metrics ask of a database: totals, lists and summaries that stay fast with a million trials.
+"""Queries of pages and metrics: totals, lists and summaries that stay fast with a million trials.
 
-A trial's row is wide: its schedule and outcome are JSON. So whatever counts or ranks many trials reads the index by
-run, status, time and number alone, and whole rows are read for what is shown only. Everything here reads; a
-database one schema back lacks that index, and answers the same, slower.
+A trial's row is wide: its schedule and outcome are JSON. So queries that count or rank many trials read only the index
+by run, status, time and number. Whole rows are read only for the trials that are shown. All queries here only read. A
+database of the previous schema lacks that index; it gives equal answers, more slowly.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ from tilewright.units import Gain
 
 _EVERY = RunFilter()
 LATELY = 48
-"""Trials that tell how long one takes."""
+"""Number of latest trials from which the seconds of a trial are estimated."""
 
 
 class Views(TrialViews, Kernels):
-    """The part of the database that pages and metrics read."""
+    """The methods of the database for pages and metrics."""
 
     def totals(self) -> Totals:
-        """How much there is of everything."""
+        """Counts over the whole database."""
         r, t, k = schema.run.c, schema.trial.c, schema.kernel.c
 
         by_state = select(r.state, func.count().label("runs")).group_by(r.state)
@@ -80,7 +80,7 @@ class Views(TrialViews, Kernels):
         return self._read(work)
 
     def outcomes(self) -> dict[str, dict[str, int]]:
-        """How many trials of each run ended how: ``ok`` or the kind of failure."""
+        """Number of trials by run and status: ``ok`` or the kind of failure."""
         t = schema.trial.c
         wanted = select(t.run_id, t.status, func.count()).group_by(t.run_id, t.status)
         found: dict[str, dict[str, int]] = {}
@@ -91,7 +91,7 @@ class Views(TrialViews, Kernels):
     # ----------------------------------------------------------------------- runs
 
     def count_runs(self, where: RunFilter = _EVERY) -> int:
-        """How many runs ``list_runs`` has."""
+        """Number of runs that match ``where``."""
 
         def work(c: Connection) -> int:
             dead = _dead(c) if where.state else []
@@ -109,10 +109,10 @@ class Views(TrialViews, Kernels):
         descending: bool = True,
         unreadable: list[str] | None = None,
     ) -> list[StoredRun]:
-        """Runs with what came of them so far, in an order of ``RUN_ORDERS``; those that lack it come last.
+        """Runs with their results so far, in an order of ``RUN_ORDERS``; runs without a value come last.
 
-        ``unreadable`` takes the names of runs among them whose rows make no sense, which are left out; without it one
-        of these is a ``DatabaseError``.
+        An invalid row raises ``DatabaseError``. With ``unreadable``, its run's id is appended there instead, and the
+        run is left out.
         """
         r = schema.run
         if order not in RUN_ORDERS:
@@ -126,11 +126,11 @@ class Views(TrialViews, Kernels):
         return self._runs(wanted.limit(limit).offset(offset), unreadable)
 
     def progress(self, run_id: str) -> RunProgress:
-        """How far a run is: cheap enough to ask every second. Raises ``UsageError`` if there is no such run."""
+        """A run's progress; cheap enough to query every second. Raises ``UsageError`` if there is no such run."""
         r, t = schema.run.c, schema.trial.c
         own = t.run_id == run_id
-        # Trials have different numbers from 0 and are removed with their run only. So while the last of the first n
-        # numbers is there, and all n were once, these are n trials that need not be counted again.
+        # Trial numbers are unique, start at 0, and trials are removed only with their run. So if the first n numbers
+        # were stored once and number n - 1 still is, the first n trials need not be counted again.
         known = self._gapless.get(run_id, 0)
         wanted: Select[Any] = select(r.state, r.finished, r.host, r.pid, r.process, r.summary).where(r.id == run_id)
 
@@ -154,7 +154,7 @@ class Views(TrialViews, Kernels):
         return found
 
     def progress_of(self, run: StoredRun) -> RunProgress:
-        """The same of a run that was just read: nothing is counted again."""
+        """Progress of a run that was just read, without counting its trials again."""
         last = run.next_number - 1
         each = self._read(lambda c: _each(c, run.id, last))
         return RunProgress(run.state, run.trials, last, run.search_seconds, run.finished, each, *_stage(run.summary))
@@ -187,7 +187,7 @@ class Views(TrialViews, Kernels):
         return self._read(work)
 
     def devices(self) -> list[DeviceSummary]:
-        """Every device model with each target that was tuned for on it, the last used first."""
+        """Every pair of device model and tuned target, the last used first."""
         r, t = schema.run.c, schema.target.c
 
         def work(c: Connection) -> list[DeviceSummary]:
@@ -205,7 +205,7 @@ class Views(TrialViews, Kernels):
         return sorted(self._read(work), key=lambda d: (-d.last_started, d.device_model, d.target_name))
 
     def operator_workloads(self, op: str) -> list[TaskSummary]:
-        """An operator's tasks on each device model, those that were tuned last first."""
+        """An operator's tasks on each device model, the last tuned first."""
         r = schema.run.c
 
         def work(c: Connection) -> tuple[dict[tuple[str, str, str], Row[Any]], dict[tuple[str, str], Task]]:
@@ -233,9 +233,9 @@ class Views(TrialViews, Kernels):
     # ----------------------------------------------------------------------- kernels
 
     def best_kernels(self, limit: int = 50, op: str | None = None) -> list[KernelView]:
-        """The best kernel of each task on a device model, last changed first, with what it improved on.
+        """The best kernel of each task and device model, the last changed first, with its improvement over the default.
 
-        ``op``: of this operator, also where its program was first stored under another name.
+        ``op``: only kernels of this operator, even if its program was first stored under another name.
         """
         t, k = schema.trial.c, schema.kernel.c
         found = self._winners(op, limit)
@@ -254,7 +254,7 @@ class Views(TrialViews, Kernels):
 
 
 def _gain(summary: str) -> Gain | None:
-    """The gain of a run's winner over the default schedule, if its summary says so."""
+    """The gain of a run's winner over the default schedule; ``None`` if its summary has no gain."""
     try:
         return Gain.read(json.loads(summary)["paired"]["default"])
     except rows.NONSENSE:
@@ -262,7 +262,7 @@ def _gain(summary: str) -> Gain | None:
 
 
 def _stage(summary: str | Mapping[str, Any]) -> tuple[str | None, float | None]:
-    """The phase and the deadline that a run's summary states."""
+    """The phase and the deadline in a run's summary, ``None`` where missing."""
     try:
         said = json.loads(summary) if isinstance(summary, str) else summary
         phase, deadline = said.get("phase"), said.get("deadline")
@@ -272,7 +272,10 @@ def _stage(summary: str | Mapping[str, Any]) -> tuple[str | None, float | None]:
 
 
 def _each(c: Connection, run_id: str, number: int) -> float | None:
-    """Seconds from one trial to the next, of the last ones up to this number; those of a batch share a moment."""
+    """Average seconds from one trial to the next, over the latest trials up to a number.
+
+    The trials of a batch have one time, so the first batch does not count.
+    """
     t = schema.trial.c
     created = c.execute(select(t.created).where(t.run_id == run_id, t.number > number - LATELY)).scalars().all()
     first, last = min(created, default=0.0), max(created, default=0.0)
@@ -280,7 +283,7 @@ def _each(c: Connection, run_id: str, number: int) -> float | None:
 
 
 def _of_trials(what: ColumnElement[Any], *these: ColumnElement[bool]) -> ScalarSelect[Any]:
-    """Something about a run's trials, from their index alone."""
+    """Subquery of an aggregate over a run's trials, which only reads their index."""
     return select(what).where(schema.trial.c.run_id == schema.run.c.id, *these).correlate(schema.run).scalar_subquery()
 
 
@@ -301,12 +304,13 @@ RUN_ORDERS: Mapping[str, ColumnElement[Any]] = {
     "best": _BEST,
     "rate": _of_workload(schema.workload.c.flops) / _BEST,
 }
-"""What runs can be listed by."""
+"""Orders in which runs can be listed."""
 _MAY_LACK = ("best", "rate")
 
 
 def _filtered(wanted: Select[Any], where: RunFilter, dead: Sequence[str]) -> Select[Any]:
-    """``wanted`` of the runs that agree with ``where``. ``dead``: those that say ``running`` and are not."""
+    """``wanted`` for the runs that match ``where``. ``dead``: ids of runs that are stored as running, but whose process
+    has died."""
     r = schema.run.c
     if where.op is not None:
         wanted = wanted.where(r.workload_key.in_(keys_named(where.op)))
@@ -326,10 +330,10 @@ def _filtered(wanted: Select[Any], where: RunFilter, dead: Sequence[str]) -> Sel
 
 
 def _said(word: str) -> ColumnElement[bool]:
-    """Whether something that names a run has the word in it; ``NAME=VALUE`` is a parameter, ``#TAG`` a tag."""
+    """Condition that a run matches a search word; ``NAME=VALUE`` matches a parameter, ``#TAG`` a tag."""
     r, w, s, t = schema.run.c, schema.workload.c, schema.alias.c, schema.target.c
     if word.startswith("#"):
-        # Keys are sorted, so a note's tags come before its text, and it has nothing else.
+        # Keys are sorted, so a note is its tags followed by its text.
         tag = "".join(f"/{c}" if c in "/%_" else c for c in json.dumps(word[1:]))
         return r.summary.ilike(f'%"{NOTE}":{{"tags":[%{tag}%],"text":%', escape="/")
     texts = [*(x.icontains(word, autoescape=True) for x in (r.id, r.device_model, r.strategy, r.host))]
@@ -340,7 +344,7 @@ def _said(word: str) -> ColumnElement[bool]:
 
 
 def named_in(word: str, name: ColumnElement[Any], pairs: ColumnElement[Any]) -> ColumnElement[bool]:
-    """Whether a name has the word in it, or a JSON object the pair ``NAME=VALUE``."""
+    """Condition that a name contains the word, or that a JSON object has the pair ``NAME=VALUE``."""
     key, equals, value = word.partition("=")
     if not equals:
         return name.icontains(word, autoescape=True)
@@ -348,13 +352,13 @@ def named_in(word: str, name: ColumnElement[Any], pairs: ColumnElement[Any]) -> 
 
 
 def _endings(value: str) -> Iterator[str]:
-    """A value as canonical JSON may have it within an object."""
+    """The forms of a value, as number and as string, within a canonical JSON object."""
     for text in (value, json.dumps(value)):
         yield from (f"{text},", f"{text}}}")
 
 
 def _dead(c: Connection) -> list[str]:
-    """Runs that say ``running`` while their process is dead."""
+    """Ids of the runs that are stored as running, but whose process has died."""
     r = schema.run.c
     found = c.execute(select(r.id, r.host, r.pid, r.process).where(r.state == "running")).all()
     alive = {own: Process(*own).alive() for own in {(x.host, x.pid, x.process) for x in found}}
@@ -362,7 +366,7 @@ def _dead(c: Connection) -> list[str]:
 
 
 def _tuned(*columns: Any) -> Select[Any]:
-    """Runs by some of their columns: how many, their trials, and when the newest was started."""
+    """Query that groups runs by ``columns``: number of runs, number of trials, and start of the newest run."""
     r, t = schema.run.c, schema.trial.c
     trials = select(func.count()).where(t.run_id == r.id).scalar_subquery()
     return select(

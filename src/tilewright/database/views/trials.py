@@ -1,6 +1,6 @@
-"""What pages ask of trials: lists, points for charts, and samples, of runs with any number of trials.
+"""Queries of pages for trials: lists, points for charts, and samples, of runs with any number of trials.
 
-Numbers of trials are chosen first, in an index (``views.py`` says why), then their rows are read.
+A query first selects trial numbers from an index (``views/__init__.py`` says why), then reads their rows.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ _POINT = (
 
 
 class TrialViews(Runs):
-    """The part of the views that reads trials. A run that does not exist has none."""
+    """The queries for trials. A missing run has no trials."""
 
     def trial(self, run_id: str, number: int) -> TrialRecord:
-        """One trial. Raises ``UsageError`` if there is none."""
+        """A trial by its number. Raises ``UsageError`` if there is no such trial."""
         found = self._trials(select(*TRIAL).where(_T.run_id == run_id, _T.number == number))
         if not found:
             raise NotFound(f"{self.location} holds no trial {number} of run {run_id!r}", "List the run's trials")
@@ -56,7 +56,7 @@ class TrialViews(Runs):
     def count_trials(
         self, run_id: str, status: str | None = None, template: str | None = None, search: str = ""
     ) -> int:
-        """How many trials ``list_trials`` has."""
+        """Number of trials that match."""
         return self._read(lambda c: _count(c, _these(run_id, status, template, search)))
 
     def list_trials(
@@ -72,15 +72,14 @@ class TrialViews(Runs):
         offset: int = 0,
         unreadable: list[str] | None = None,
     ) -> list[TrialRecord]:
-        """A run's trials: those of a status (``ok`` or a kind of failure) and template, in an order.
+        """A run's trials with a status (``ok`` or a kind of failure) and template, in one of ``ORDERS``.
 
-        ``search``: words, each of which is in the trial's origin, template, status or outcome, its error among it,
-        whatever the case, or is a knob's value (``MR=8``).
+        ``search``: words that must all match, in any case. A word matches a part of the trial's origin, template,
+        status or outcome, which includes the error, or a knob's value (``MR=8``).
 
-        Trials without a time or a prediction come last, by number, whether ``descending`` or not.
-
-        ``unreadable`` takes the numbers of trials among them whose rows make no sense, which are left out; without it
-        one is a ``DatabaseError``. So it is in all these views.
+        Trials without a time or a prediction come last, by number, in both directions. An invalid row raises
+        ``DatabaseError``. With ``unreadable``, its trial's number is appended there instead, and the trial is left out;
+        so it is in all of these queries.
         """
         if order not in ORDERS:
             raise UsageError(f"trials cannot be listed by {order!r}", f"Use one of {', '.join(ORDERS)}")
@@ -103,7 +102,7 @@ class TrialViews(Runs):
         return self._trials(_ranked(_these(run_id, "ok"), _FASTEST, limit))
 
     def sample_trials(self, run_id: str, limit: int = 2000, unreadable: list[str] | None = None) -> list[TrialRecord]:
-        """At most ``limit`` of a run's trials, by number: all, or the fastest and others evenly over them."""
+        """At most ``limit`` trials of a run, by number: all, or the fastest and an even sample of its trials."""
         these = _these(run_id)
 
         def work(c: Connection) -> list[TrialRecord]:
@@ -118,7 +117,7 @@ class TrialViews(Runs):
     # ----------------------------------------------------------------------- points
 
     def points(self, run_id: str, limit: int = 4000, unreadable: list[str] | None = None) -> list[TrialPoint]:
-        """A run's trials for charts, by number: all, or ``limit`` of them evenly and each that was the best yet."""
+        """A run's trials for charts, by number: all, or an even sample of ``limit`` trials and each new best trial."""
         these = _these(run_id)
 
         def work(c: Connection) -> list[TrialPoint]:
@@ -129,15 +128,15 @@ class TrialViews(Runs):
 
         return self._read(work, unreadable)
 
-    # ----------------------------------------------------------------------- of an operator
+    # ----------------------------------------------------------------------- trials of an operator
 
     def operator_trials(
         self, op: str, limit: int = 2000, device_model: str | None = None, unreadable: list[str] | None = None
     ) -> list[TrialRow]:
-        """At most ``limit`` trials of an operator's runs, newest run first, then by number.
+        """At most ``limit`` trials of an operator's runs, the newest run first, then by number.
 
-        All, or each run's fastest and others evenly over the runs' numbers. The fastest are half of ``limit`` at most:
-        those of the newest runs.
+        Returns all trials, or each run's fastest trial and an even sample over all runs' trials. At most half of
+        ``limit`` are fastest trials, of the newest runs.
         """
         r = schema.run.c
         own = _T.run_id == r.id
@@ -183,7 +182,7 @@ def _these(
 
 
 def _said(word: str) -> ColumnElement[bool]:
-    """Whether a trial has the word in it; ``KNOB=VALUE`` is one of its schedule's pairs."""
+    """Condition that a trial matches a search word; ``KNOB=VALUE`` matches a knob's value."""
     knob, equals, value = word.partition("=")
     if equals:
         pairs = (f"[{json.dumps(knob)},{text}]" for text in (value, json.dumps(value)))
@@ -203,7 +202,7 @@ def _more_than(c: Connection, run_id: str, limit: int) -> int:
 
 
 def _parts(order: str) -> tuple[list[ColumnElement[bool]], list[ColumnElement[bool]]]:
-    """Which trials have what they are ordered by, and which lack it; neither, where all have it."""
+    """Conditions for trials with and without a value to order by; both are empty if every trial has a value."""
     if order == "seconds":
         return [_T.status == "ok"], [_T.status != "ok"]
     if order == "prediction":
@@ -214,27 +213,27 @@ def _parts(order: str) -> tuple[list[ColumnElement[bool]], list[ColumnElement[bo
 def _ranked(
     these: Sequence[ColumnElement[bool]], by: Sequence[ColumnElement[Any]], limit: int, offset: int = 0
 ) -> Select[Any]:
-    """Some of a run's trials in an order."""
+    """Query of trials that match conditions, of which the first is the run, in an order."""
     run = these[0]
     numbers = select(_T.number).where(*these).order_by(*by).limit(limit).offset(offset)
     return select(*TRIAL).where(run, _T.number.in_(numbers)).order_by(*by)
 
 
 def _either(a: Select[Any], b: Select[Any]) -> Select[Any]:
-    """Numbers of both."""
+    """Union of two queries of trial numbers."""
     return select(union_all(*(select(x.subquery()) for x in (a, b))).subquery())
 
 
 def _thinned(run_id: str, numbers: int, limit: int) -> Select[Any]:
-    """``limit`` of a run's ``numbers`` numbers, evenly over them: of each stretch, the first."""
+    """An even sample of ``limit`` trial numbers from 0 to ``numbers``: the first of each interval."""
     step = literal(limit, BigInteger)  # the product is too large for a number's own type
     return select(_T.number).where(_T.run_id == run_id, _T.number * step % numbers < step)
 
 
 def _improvements(run_id: str) -> Select[Any]:
-    """Numbers of a run's trials that were the best so far.
+    """Numbers of a run's trials that were the fastest so far.
 
-    By time, the index's order: those that come before all that are as fast.
+    In the index's order, by time, an improvement has a lower number than all faster or equally fast trials.
     """
     earlier = func.min(_T.number).over(order_by=_FASTEST, rows=(None, -1)).label("earlier")
     timed = select(_T.number, earlier).where(*_these(run_id, "ok")).subquery()
@@ -242,7 +241,8 @@ def _improvements(run_id: str) -> Select[Any]:
 
 
 def _chosen(runs: Sequence[tuple[str, int, int | None]], limit: int) -> list[tuple[str, int]]:
-    """At most ``limit`` trials of runs, each given with how many numbers it has, and which is the fastest."""
+    """Selects at most ``limit`` trials (run, number). ``runs``: id, count of numbers, and the fastest trial's
+    number."""
     total = sum(numbers for _, numbers, _ in runs)
     if total <= limit:
         return [(run_id, number) for run_id, numbers, _ in runs for number in range(numbers)]
@@ -258,12 +258,12 @@ def _chosen(runs: Sequence[tuple[str, int, int | None]], limit: int) -> list[tup
 
 
 def _listed(c: Connection, chosen: Sequence[tuple[str, int]]) -> tuple[FromClause, dict[str, Any]]:
-    """A table of trials to join, and the values that it leaves open: one short statement, whatever their number."""
+    """A table of trials to join, and its bound parameters. The statement's text does not grow with their number."""
     if c.dialect.name == "sqlite":
         every = func.json_each(bindparam("chosen", type_=Text)).table_valued("value")
         pair = [func.json_extract(every.c.value, f"$[{i}]") for i in range(2)]
         return select(pair[0].label("run_id"), pair[1].label("number")).subquery(), {"chosen": json.dumps(chosen)}
-    from sqlalchemy.dialects.postgresql import ARRAY  # loaded for its connections alone
+    from sqlalchemy.dialects.postgresql import ARRAY  # here, because only PostgreSQL needs it
 
     lists = [bindparam("every_run", type_=ARRAY(Text)), bindparam("every_number", type_=ARRAY(Integer))]
     table = func.unnest(*lists).table_valued(column("run_id", Text), column("number", Integer)).render_derived()

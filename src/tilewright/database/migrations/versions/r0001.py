@@ -1,4 +1,4 @@
-"""The first schema, from which the migrations start. A new database is created with the last one, from the metadata."""
+"""The first schema, from which migrations start. A new database gets the newest schema, from the metadata."""
 
 from __future__ import annotations
 

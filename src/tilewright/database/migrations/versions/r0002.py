@@ -1,4 +1,4 @@
-"""What may read this schema: the oldest version whose statements its tables suit."""
+"""Adds the table ``compatibility``: the oldest schema whose versions can read this database."""
 
 from __future__ import annotations
 

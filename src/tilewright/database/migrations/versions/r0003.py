@@ -1,4 +1,4 @@
-"""An index of trials by run, status and time: pages and metrics count and rank without reading whole rows."""
+"""Adds an index of trials by run, status and time: pages and metrics count and rank without reading whole rows."""
 
 from __future__ import annotations
 
