@@ -1,4 +1,4 @@
-"""The site as an ASGI application: addresses, answers and errors."""
+"""The site as an ASGI application: routes, responses and errors."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ from tilewright.insight.chart import Table
 from tilewright.insight.links import segment
 
 CHART_SECONDS = 1.0
-"""Seconds for which a chart's data is kept for all readers; a live page asks once for each change."""
+"""Seconds for which a chart's data is cached for all readers; a live page requests it once for each change."""
 PATIENCE = 5.0
-"""Seconds that a page waits for a database that is busy or away; a server has twice as long."""
+"""Seconds that a page waits for a busy database; it waits twice as long for a server that it cannot reach."""
 PART = 1000
-"""Rows of a long table that are in memory at a time."""
+"""Rows of a long table that are read at a time."""
 
 
 def create_app(db: str, access: Access, farm: FarmSource | None = None) -> Starlette:
-    """The dashboard of the database at ``db`` (a path or URL), which is opened read-only; what writes notes, where
-    ``access`` allows that, opens it again.
+    """Creates the dashboard of the database at ``db`` (a path or URL), which is opened read-only. Where ``access``
+    allows notes, the code that writes them opens a second connection.
 
-    Raises ``DatabaseError`` if it cannot be opened.
+    Raises ``DatabaseError`` if the database cannot be opened.
     """
     database = Database.open(db, create=False, readonly=True, timeout=PATIENCE)
     site = Site(database, farm)
@@ -61,7 +61,7 @@ def create_app(db: str, access: Access, farm: FarmSource | None = None) -> Starl
     notes = Notes(access, lambda: Database.open(db, create=False, timeout=PATIENCE), site.changed)
 
     def mark(request: Request) -> str | None:
-        """The mark that a form must carry to write; ``None`` where nothing may be written."""
+        """The CSRF token that a form must carry to write a note; ``None`` if the client may not write."""
         session = session_of(request.scope, access)
         return access.sessions.mark(session) if access.writable and access.sessions.valid(session) else None
 
@@ -142,7 +142,8 @@ def _routes(
 
 
 def _parts(found: Listing | Callable[[Site, Request], Table], site: Site, request: Request) -> Iterator[Table]:
-    """The table's parts. The first is read at once: a table that cannot be read is an error, not half an answer."""
+    """A table in parts of ``PART`` rows. The first part is read at once, so that an unreadable table gives an error
+    response, not a truncated one."""
     if not isinstance(found, Listing):
         return iter((found(site, request),))
     first = found.rows(site, request, PART, 0)

@@ -1,4 +1,4 @@
-"""What can go wrong in serving, and answers in plain text for what is refused before a page is reached."""
+"""Errors of serving, and plain-text responses to requests that are refused before they reach a page."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Header = tuple[bytes, bytes]
 
 
 class DashboardError(TilewrightError):
-    """The dashboard cannot be served as it was asked to be."""
+    """The dashboard cannot be served with the given options."""
 
     kind = "dashboard"
 
 
 def cannot_listen(host: str, port: int, error: OSError) -> DashboardError:
-    """An address that cannot be bound."""
+    """The error for an address that cannot be bound."""
     why = os.strerror(error.errno) if error.errno else str(error)
     return DashboardError(
         f"cannot listen on {host}, port {port}: {why}", "Give another --port, 0 for a free one, or --host"
@@ -27,7 +27,7 @@ def cannot_listen(host: str, port: int, error: OSError) -> DashboardError:
 
 
 async def refuse(send: Any, status: int, text: str, headers: Iterable[tuple[str, str]] = ()) -> None:
-    """A whole ASGI answer: one line of text. ``text`` may hold what the client sent."""
+    """Sends a whole ASGI response of one line of text. ``text`` may contain client input; it is escaped."""
     from starlette.responses import PlainTextResponse  # Optuna's dashboard needs no Starlette
 
     answer = PlainTextResponse(f"{visible_text(text)}\n", status, dict(headers))

@@ -1,4 +1,4 @@
-"""The farm that a dashboard watches: its status, a few seconds old at most, without making pages wait for it."""
+"""The farm that a dashboard shows: its status, cached for a few seconds, without delaying pages."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from tilewright.farm.errors import FarmError
 from tilewright.farm.link import Endpoint
 from tilewright.farm.subjects import LOOKERS
 
-FRESH = 2.0  # seconds for which a status answers for all who ask
-WAIT = 1.0  # seconds that one who asks waits, at most
-STALE = 10.0  # seconds for which a status stands in for one that is late
-ANSWER = 5.0  # seconds that a farm has to answer once there is a connection
+FRESH = 2.0  # seconds for which a status is cached
+WAIT = 1.0  # most seconds that a caller waits for a new status
+STALE = 10.0  # seconds for which an old status is returned while the new one is late
+ANSWER = 5.0  # timeout in seconds of a question to a connected farm
 
 
 class FarmSource:
-    """A farm's status. Any thread may ask; a thread of its own connects when somebody first does.
+    """Caches a farm's status. Any thread may ask; a thread of its own connects at the first question.
 
-    ``address``, ``certs``: as for ``Farm``; a reader's certificate is used where there is one. Raises ``UsageError`` or
-    ``FarmError`` for an address or certificates that cannot be right; whether the farm is there shows when it is asked.
+    ``address``, ``certs``: as for ``Farm``; a reader's certificate is preferred. Raises ``UsageError`` or ``FarmError``
+    for an invalid address or invalid certificates. An unreachable farm is reported when its status is asked for.
     """
 
     def __init__(self, address: str, certs: Path | None = None) -> None:
@@ -37,11 +37,11 @@ class FarmSource:
         self._asked: Future[None] | None = None
         self._began = 0.0  # when the last question was asked
         self._status: dict[str, Any] | None = None
-        self._error: TilewrightError | None = None  # the last answer, where it was none
+        self._error: TilewrightError | None = None  # why the last question failed; None if it succeeded
         self._at = self._status_at = float("-inf")
 
     def status(self) -> dict[str, Any]:
-        """What the farm says of itself (docs/farm.md). Raises ``FarmError``, which says why there is none."""
+        """The farm's status (docs/farm.md). Raises ``FarmError`` with the reason if there is no recent status."""
         with self._lock:
             now = time.monotonic()
             if (self._asked is None or self._asked.done()) and now - self._at >= FRESH:
@@ -56,14 +56,14 @@ class FarmSource:
             raise self._error or FarmError(f"{self.address} has not answered yet", "Look again in a few seconds")
 
     def _ask(self) -> None:
-        """Ask the farm, on the thread that has the connection, and keep the answer."""
+        """Asks the farm, on the thread that owns the connection, and stores the answer."""
         status, error = None, None
         try:
             self._farm = self._farm or Farm(self.address, self._certs, patience=ANSWER, roles=LOOKERS)
             status = self._farm.ask("status", timeout=ANSWER)
         except TilewrightError as e:
             error = e
-        except Exception as e:  # whatever it is, those who ask are told
+        except Exception as e:  # reported to the callers of status(), which run on other threads
             error = FarmError(f"{self.address}: {type(e).__name__}: {e}")
         if error is not None:
             self._leave()
@@ -79,7 +79,7 @@ class FarmSource:
             self._farm = None
 
     def close(self) -> None:
-        """Leave the farm."""
+        """Closes the connection to the farm."""
         with self._lock:
             self._error = self._error or FarmError("the connection to the farm is closed")
         with suppress(RuntimeError):  # closed before

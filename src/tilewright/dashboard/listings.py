@@ -1,4 +1,4 @@
-"""The tables that several pages show: runs and trials."""
+"""Tables of runs and trials that several pages show."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KNOB = "knob."
 
 
 def runs_table(name: str, title: str, runs: Sequence[StoredRun]) -> Table:
-    """Runs: workload and times first, since a phone shows little more; identifiers last."""
+    """A table of runs. Workload and times come first, because a phone shows few columns; identifiers come last."""
     columns: dict[Column, Callable[[StoredRun], object]] = {
         Column("workload", "Workload"): lambda r: r.task.workload.label,
         Column("final_seconds", "Final time", "s", True): lambda r: r.final_seconds,
@@ -52,7 +52,7 @@ def runs_table(name: str, title: str, runs: Sequence[StoredRun]) -> Table:
 def trials_table(
     name: str, title: str, run_id: str, flops: int, trials: Sequence[TrialRecord], knobs: Sequence[str] = ()
 ) -> Table:
-    """Trials of one run, ``knobs`` in columns of their own; a failed trial's time is empty."""
+    """A table of a run's trials, with a column for each of ``knobs``; a failed trial's time is empty."""
     columns: dict[Column, Callable[[TrialRecord], object]] = {
         Column("trial", "Trial", numeric=True): lambda t: t.number,
         Column("status", "Status"): lambda t: t.outcome.kind.value if isinstance(t.outcome, Failure) else OK,
@@ -75,5 +75,5 @@ def _value(knob: str, trial: TrialRecord) -> str | None:
 
 
 def noise(outcome: Outcome) -> float | None:
-    """The spread of a measurement's samples; ``None`` for a single sample, and for a failure."""
+    """The spread of a measurement's samples; ``None`` for a single sample and for a failure."""
     return outcome.spread if isinstance(outcome, Measurement) and outcome.samples > 1 else None

@@ -1,9 +1,8 @@
-"""Server-sent events: what changes while a page is open.
+"""Server-sent events that update an open page.
 
-However many browsers watch the same thing, the database is asked once a second for all of them. Events:
-``state`` carries an object of texts for the page, ``refresh`` an object whose ``charts`` names those that have changed
-and whose ``parts`` says whether the page's tables have, and ``end`` says that nothing more will. A comment line every
-few seconds shows that the connection stands.
+All browsers with one page share one query of the database a second. The event ``state`` carries an object of texts for
+the page. ``refresh`` carries an object: ``charts`` names the changed charts, ``parts`` tells whether the page's tables
+have changed. ``end`` tells that no event follows. A comment line every few seconds keeps the connection alive.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ from starlette.concurrency import run_in_threadpool
 from tilewright.core import TilewrightError
 
 PERIOD = 1.0
-"""Seconds between two looks."""
+"""Seconds between two reads of a page's state."""
 SLOW_PERIOD = 10.0
-"""Seconds between two ``refresh`` of tables, and of the charts that cost more to draw."""
+"""Seconds between two ``refresh`` events for tables and for the charts that cost more to draw."""
 KEEP_ALIVE = 15.0
 
 
 @dataclass(frozen=True)
 class Look:
-    """The state that a page shows now. ``mark`` changes when the state changes; ``ended``: it will not change again."""
+    """The current state of a page. ``mark`` changes when the state changes; ``ended``: it will not change again."""
 
     mark: object
     texts: Mapping[str, str]
@@ -36,8 +35,8 @@ class Look:
 
 @dataclass(frozen=True)
 class Feed:
-    """``key`` is the same for those who watch the same. ``charts`` are refreshed at each change, ``slow`` ones now and
-    then."""
+    """The source of a page's events. Readers whose feeds have one ``key`` share its looks. ``charts`` are refreshed at
+    each change, ``slow`` charts every ``SLOW_PERIOD`` seconds."""
 
     key: str
     look: Callable[[], Look]
@@ -54,15 +53,16 @@ def encode(event: Event) -> bytes:
 
 
 class Hub:
-    """The looks of one site, by their feeds' keys: each is taken once, for all who ask for it within a period."""
+    """Shares the looks of a site's feeds: each feed is read once a period for all of its readers."""
 
     def __init__(self) -> None:
         self._looks: dict[str, tuple[float, asyncio.Task[Look]]] = {}
 
     async def stream(self, feed: Feed) -> AsyncIterator[bytes]:
-        """A reader's events, until the feed ends or the reader goes away.
+        """Yields a reader's events until the feed ends or the reader disconnects.
 
-        The next look waits until the reader has taken the events of the last one: nothing piles up for a slow reader.
+        The next look waits until the reader has taken the events of the last look, so no events pile up for a slow
+        reader.
         """
         loop = asyncio.get_running_loop()
         last: Look | None = None
@@ -75,7 +75,7 @@ class Hub:
             try:
                 look = await self._look(feed)
             except TilewrightError as e:
-                # The database or the run is gone: the browser asks again later.
+                # The database or the run is gone: the browser reconnects later.
                 self._looks.pop(feed.key, None)
                 yield encode(("trouble", {"text": e.message}))
                 return
@@ -99,7 +99,7 @@ class Hub:
             last = look
 
     async def _look(self, feed: Feed) -> Look:
-        """A look that is a period old at most."""
+        """A look at a feed that is at most a period old."""
         now = asyncio.get_running_loop().time()
         self._looks = {k: (at, task) for k, (at, task) in self._looks.items() if now - at < PERIOD or not task.done()}
         if feed.key not in self._looks:

@@ -1,7 +1,7 @@
-"""Metrics for Prometheus: what is stored and how the farm is, as text, read anew every few seconds.
+"""Metrics of the database and the farm in Prometheus's text format, cached for a few seconds.
 
-The number of series is bounded, and so is the length of every label: docs/metrics.md lists them. A database or a farm
-that cannot be asked takes away its own metrics alone, and ``tilewright_up`` says which it was.
+The number of series and the length of every label are bounded; docs/metrics.md lists the metrics. If the database or
+the farm cannot be read, only its own metrics are missing, and ``tilewright_up`` tells which source failed.
 """
 
 from __future__ import annotations
@@ -34,28 +34,31 @@ if TYPE_CHECKING:
     from tilewright.database import Database
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-TASKS = 100  # best kernels, the newest
-WORKERS = 200  # of a farm, those in trouble first
-PLACES = 100  # queues of a farm, the longest first
-LABEL = 120  # characters
+TASKS = 100  # most best kernels with a series, the newest first
+WORKERS = 200  # most workers with series, workers in trouble first
+PLACES = 100  # most queues with series, the longest first
+LABEL = 120  # most characters of a label
 _Samples = Union[float, Mapping[str, float], Sequence[tuple[Sequence[str], str, float]]]
-"""One value; a value for each value of the one label; or values of several labels, and what these stand for."""
+"""The samples of a metric: one value; values by the value of its only label; or triples of label values, a key that
+identifies their object, and the value."""
 _Key = TypeVar("_Key", bound=Hashable)
-FRESH = 3.0  # seconds for which a scrape answers for all
-SIZE_FRESH = 60.0  # the same for sizes, for which the database counts its rows
+FRESH = 3.0  # seconds for which a scrape is cached
+SIZE_FRESH = 60.0  # seconds for which sizes are cached, because computing them counts all rows
 _ROLES = ("runner", "builder")
 OUTCOMES = ("ok", *(kind.value for kind in FailureKind))
-"""Of trials, that this version knows: each has a series from the start, so that the first one of a kind is a rise."""
+"""Outcomes of trials that this version knows. Each has a series from the start, so that its first trial is an
+increase."""
 
 
 class Growth(Generic[_Key]):
-    """How many rows were added between looks, whatever was removed."""
+    """Counts added rows between reads; removed rows do not lower the count."""
 
     def __init__(self) -> None:
         self._last: Mapping[_Key, int] | None = None
 
     def since(self, now: Mapping[_Key, int]) -> Mapping[_Key, int]:
-        """Rows by key that the last look did not have; none at the first one. Where there are fewer, all are new."""
+        """Number of new rows by key since the last call; empty at the first call. If a key's count has fallen, all of
+        its rows count as new."""
         before = now if self._last is None else self._last
         self._last = now
         changed = {key: (count, before.get(key, 0)) for key, count in now.items() if count != before.get(key, 0)}
@@ -63,7 +66,7 @@ class Growth(Generic[_Key]):
 
 
 class Metrics:
-    """Everything to scrape of one database, and of one farm if there is one. Any thread may ask."""
+    """The metrics of a database, and of a farm if there is one. Any thread may call."""
 
     def __init__(self, database: Database, farm: FarmSource | None = None) -> None:
         self._database = database
@@ -75,7 +78,7 @@ class Metrics:
         self._misses = 0
 
     def text(self) -> bytes:
-        """The metrics in Prometheus's text format, of type ``CONTENT_TYPE``."""
+        """The metrics as text of the type ``CONTENT_TYPE``."""
         return self.answers.get("text", FRESH, self._generated)
 
     def _generated(self) -> bytes:
@@ -91,7 +94,7 @@ class Metrics:
         yield _gauge("build_info", "The dashboard's version; always 1.", {__version__: 1}, "version")
         for name, read in sources.items():
             began = time.perf_counter()
-            with suppress(TilewrightError):  # the pages say what it is
+            with suppress(TilewrightError):  # the pages show the error
                 found = read()
                 up[name] = 1
                 yield from found
@@ -145,7 +148,7 @@ class Metrics:
 
 
 def farm_metrics(status: Mapping[str, Any]) -> Iterator[Metric]:
-    """What ``Farm.status()`` says, as metrics."""
+    """The metrics of a farm's status, from ``Farm.status()``."""
     workers = sorted(status["workers"], key=lambda w: (not w["quarantine"], -w["strikes"], w["name"]))
     counts = {(role, state): 0 for role in _ROLES for state in WORKER_STATES}
     for w in workers:
@@ -170,7 +173,7 @@ def farm_metrics(status: Mapping[str, Any]) -> Iterator[Metric]:
 
 
 def _server(status: Mapping[str, Any]) -> Iterator[Metric]:
-    """What the server that answered says of itself: in a cluster another one may answer the next time."""
+    """Metrics of the server that answered; in a cluster another server may answer the next time."""
     facts = status["server"]
     server = str(facts.get("server_name") or "") if facts.get("cluster") else ""
     if facts.get("engine"):
@@ -226,7 +229,7 @@ class _Snapshot(Collector):
 
 
 def _family(kind: Callable[..., Metric], name: str, text: str, samples: _Samples, *labels: str) -> Metric:
-    """A metric of these samples. No two get the same labels: a scrape would be void."""
+    """Builds a metric of samples. Labels are made unique, because duplicates would make the scrape invalid."""
     metric: Any = kind(f"tilewright_{name}", text, labels=labels)
     if isinstance(samples, Mapping):
         samples = [((label,), label, value) for label, value in samples.items()]
@@ -249,7 +252,8 @@ _counter = partial(_family, CounterMetricFamily)
 
 
 def bounded(text: str) -> str:
-    """A label's value: nothing invisible, at most ``LABEL`` characters. A longer one ends with a part of its hash."""
+    """A label's value without invisible characters and of at most ``LABEL`` characters. A longer text is cut and ends
+    with a part of its hash."""
     shown = visible_text(text[: LABEL + 1])
     if len(shown) <= LABEL:
         return shown

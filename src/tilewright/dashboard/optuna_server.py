@@ -1,7 +1,7 @@
-"""Optuna's own dashboard over a database: on this machine only, and for reading only.
+"""Serves Optuna's own dashboard over a database, read-only and on this machine only.
 
-It has routes that write, and no login. So nothing but reading passes to it, only requests that name this machine are
-answered (a page elsewhere could else reach it under a name of its own), and the storage beneath it refuses writes.
+Optuna's dashboard has routes that write, and no login. So only reading requests reach it, and its storage refuses
+writes. The ``Host`` header must name this machine: otherwise a web page could reach the dashboard by DNS rebinding.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 LIMITS = Limits(connections=32, setting="fixed")
-"""All of its clients have one address, which may hold every connection."""
+"""All clients have the loopback address, which may hold every connection."""
 PATIENCE = 30.0
-"""Seconds that a client may leave what is sent to it unread."""
+"""Timeout in seconds of a client's socket."""
 MOST_BODY = 1 << 16
-"""Bytes of a refused request that are read, so that its sender gets to read the answer."""
+"""Most bytes that are read of a refused request, so that its sender reads the response."""
 READING = ("GET", "HEAD")
 _HEADERS = [
-    # Beside the policy that Optuna's pages carry: a browser keeps to both.
+    # In addition to the policy that Optuna's pages carry: a browser enforces both.
     ("Content-Security-Policy", "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"),
     *((name.decode(), value.decode()) for name, value in ISOLATION),
 ]
 
 
 def serve_optuna(db: str | os.PathLike[str], host: str, port: int, ready: Callable[[str], None] | None = None) -> None:
-    """Serve Optuna's dashboard of a database until Ctrl-C or SIGTERM. ``port``: 0 for a free one.
+    """Serves Optuna's dashboard of a database until Ctrl-C or SIGTERM. ``port``: 0 for a free port.
 
-    ``ready`` gets its address once it listens. Raises ``UsageError`` for a host that other machines can reach and
-    where the extra ``optuna`` is missing, ``DashboardError`` where it cannot listen, and ``DatabaseError``.
+    ``ready`` is called with the URL once the server listens. Raises ``UsageError`` for a host that other machines can
+    reach and without the extra ``optuna``, ``DashboardError`` if the port cannot be bound, and ``DatabaseError``.
     """
     try:
         with optuna_server(db, host, port) as server:
@@ -58,7 +58,7 @@ def serve_optuna(db: str | os.PathLike[str], host: str, port: int, ready: Callab
 
 @contextmanager
 def optuna_server(db: str | os.PathLike[str], host: str = "127.0.0.1", port: int = 0) -> Iterator[OptunaServer]:
-    """A server that listens and has yet to serve (``serve_forever``, which ``shutdown`` ends from another thread)."""
+    """Creates a listening server. ``serve_forever`` serves until another thread calls ``shutdown``."""
     if not is_loopback(host):
         raise UsageError(
             f"Optuna's dashboard has no login, so it is not served on {host}", "Use 127.0.0.1, ::1 or localhost"
@@ -76,7 +76,7 @@ def optuna_server(db: str | os.PathLike[str], host: str = "127.0.0.1", port: int
 
 
 def guarded(app: WSGIApplication, access: Access) -> WSGIApplication:
-    """``app`` behind what keeps it safe: reading only, under this machine's names only."""
+    """Wraps ``app``: refuses requests that write, and hosts other than this machine's names."""
 
     def guard(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         method, host = environ["REQUEST_METHOD"], environ.get("HTTP_HOST", "")
@@ -108,7 +108,7 @@ def _read_away(environ: WSGIEnvironment) -> None:
 
 
 class OptunaServer(ThreadingMixIn, WSGIServer):
-    """A thread a connection, a limited number at a time, on ``host``."""
+    """A WSGI server with a thread for each connection and a limited number of connections."""
 
     daemon_threads = True
     block_on_close = False
@@ -131,12 +131,12 @@ class OptunaServer(ThreadingMixIn, WSGIServer):
 
     def server_bind(self) -> None:
         TCPServer.server_bind(self)
-        # Without the question to the name service about this machine's name that comes here otherwise.
+        # Not WSGIServer's own method, which would look up this machine's name by DNS.
         self.server_name, self.server_port = self._host, self.server_address[1]
         self.setup_environ()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        if not isinstance(sys.exc_info()[1], OSError):  # clients that hang up or take too long are no news
+        if not isinstance(sys.exc_info()[1], OSError):  # a client's disconnect or timeout is not logged
             super().handle_error(request, client_address)
 
 
@@ -154,9 +154,9 @@ class _Handler(WSGIRequestHandler):
     def parse_request(self) -> bool:
         parsed = super().parse_request()
         connection = self.server.listener.connection_of(self.client_address[:2])
-        if connection is not None and self.command in READING:  # the body of others is read until the deadline
+        if connection is not None and self.command in READING:  # other requests' bodies are read until the deadline
             connection.arrived()
         return parsed
 
     def log_message(self, *_args: Any) -> None:
-        """Nothing: every request of a page that is left open would make a line."""
+        """Logs nothing: an open page would log a line for each of its many requests."""

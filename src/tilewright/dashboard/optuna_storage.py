@@ -1,8 +1,9 @@
-"""A database as Optuna's storage, for reading: every run is a study, every trial a finished trial of it.
+"""A database as a read-only Optuna storage: every run is a study, every trial a finished trial of that study.
 
-A trial's parameters are its schedule's knobs and its value is seconds, less is better; a failure has none. What a
-knob's values could have been is not stored, so a parameter's range is that of the run's trials. These are the values
-themselves, for people to read: what computes with Optuna has positions (tuner/strategies/optuna_space.py).
+A trial's parameters are its schedule's knobs. Its value is its time in seconds, to be minimised; a failure has no
+value. A knob's possible values are not stored, so a parameter's range is the range of the run's trials. Parameters are
+the knobs' values, for people to read; the strategies that sample with Optuna use positions instead
+(tuner/strategies/optuna_space.py).
 """
 
 from __future__ import annotations
@@ -25,17 +26,19 @@ from tilewright.database import Database, StoredRun
 from tilewright.database.text import visible_text
 
 SHOWN = 5000
-"""Trials of a study: of a longer run, the fastest and others evenly over it. A browser takes 5 kB for each."""
+"""Most trials of a study; a longer run shows its fastest trial and an even sample. A browser needs 5 kB for each."""
 KEPT = 8
-"""Lists of trials that are kept in memory, of the studies that were asked for last."""
+"""Number of studies whose trials are cached, the last used."""
 _TRIAL_BITS = 26
-"""A trial's identifier holds its run's number above these bits; browsers read 53 of an integer's."""
+"""Low bits of a trial's identifier with its number; the bits above hold its study's number. JavaScript's integers have
+53 bits."""
 
 
 class ReadOnlyStorage(BaseStorage):
-    """Studies are numbered from 0 in the order of their runs, and keep their numbers while this object lives.
+    """Optuna's storage interface over a database.
 
-    Every method that would write raises ``DatabaseError``. Any thread may call any method.
+    Studies are numbered from 0 in the order of their runs, and keep their numbers while this object lives. Methods that
+    write raise ``DatabaseError``. Any thread may call any method.
     """
 
     def __init__(self, database: Database) -> None:
@@ -73,7 +76,7 @@ class ReadOnlyStorage(BaseStorage):
         return self._study(study_id)[1].system_attrs
 
     def _study(self, study_id: int) -> tuple[str, FrozenStudy]:
-        """The run's identifier and the study."""
+        """Returns the run's identifier and the study."""
         with self._lock:
             if study_id not in self._studies:
                 self._refresh()
@@ -82,13 +85,13 @@ class ReadOnlyStorage(BaseStorage):
             return self._studies[study_id]
 
     def _refresh(self) -> None:
-        """Take in runs that were added or removed, without reading the others again."""
+        """Adds new runs and drops removed ones. Reads only the new runs if no run was removed."""
         more = self._database.count_runs() - len(self._studies)
         if more == 0:
             return
         found = self._database.list_runs(limit=max(more, 0))
         if more < 0 or any(run.id in self._numbers for run in found):
-            found = self._database.runs()  # not just new ones at the end
+            found = self._database.runs()  # runs were removed too: read all again
             self._studies.clear()
         for run in reversed(found):
             number = self._numbers.setdefault(run.id, len(self._numbers))
@@ -110,7 +113,7 @@ class ReadOnlyStorage(BaseStorage):
         return copy.deepcopy(wanted) if deepcopy else wanted
 
     def _read(self, study_id: int, run_id: str, _count: int) -> list[FrozenTrial]:
-        """The trials of a run as long as it has this many."""
+        """Reads a run's trials. ``_count``, the run's number of trials, is only a key of the cache."""
         return _trials_of(self._database.sample_trials(run_id, SHOWN), study_id << _TRIAL_BITS)
 
     def get_trial(self, trial_id: int) -> FrozenTrial:
@@ -138,7 +141,7 @@ class ReadOnlyStorage(BaseStorage):
 
 
 def _study_of(run: StoredRun, number: int) -> FrozenStudy:
-    """What of a run never changes: its state and counts do, and a study shows its trials."""
+    """The study of a run, with its constant attributes only: studies are not read again while a run goes on."""
     facts = {
         "operator": run.task.workload.op,
         "workload": run.task.workload.label,
@@ -159,7 +162,7 @@ def _study_of(run: StoredRun, number: int) -> FrozenStudy:
 
 
 def _plain(value: Any) -> Any:
-    """Texts without control characters, and none that a spreadsheet takes for a formula: Optuna gives CSV, too."""
+    """Makes a text safe to show: no control characters, and no formula for a spreadsheet, since Optuna exports CSV."""
     if not isinstance(value, str):
         return value
     shown = visible_text(value)
@@ -182,7 +185,7 @@ def _params(record: TrialRecord, with_template: bool) -> dict[str, Value]:
 
 
 def _distributions(params: Iterable[Mapping[str, Value]]) -> dict[str, BaseDistribution]:
-    """A range for numbers, a list of what occurs for everything else."""
+    """Optuna's distribution of each parameter: the range of numbers, the occurring values for texts."""
     values: dict[str, set[Value]] = {}
     for row in params:
         for name, value in row.items():

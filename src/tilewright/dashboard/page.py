@@ -1,7 +1,7 @@
-"""A page: its address, what it shows, and the tables and charts that belong to it.
+"""A page of the site: its address, its content, and its tables and charts.
 
-The HTML of a page is at its address, each table below it as ``tables/NAME.csv`` and ``tables/NAME.json``, each chart as
-``charts/NAME.json``, and what changes while it is open as ``live``, a stream of server-sent events.
+A page's HTML is at its address. Below it, ``tables/NAME.csv`` and ``tables/NAME.json`` have each table, and
+``charts/NAME.json`` each chart. ``live`` is a stream of server-sent events that update the open page.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Text = TypeVar("Text", bound=str)
 
 @dataclass(frozen=True)
 class Listing:
-    """A table too long to show at once. ``rows(site, request, limit, offset)`` gives a part of it."""
+    """A table that is too long to show at once. ``rows(site, request, limit, offset)`` returns a part of it."""
 
     rows: Callable[[Site, Request, int, int], Table]
     count: Callable[[Site, Request], int]
@@ -39,9 +39,9 @@ AnyTable = Union[Callable[["Site", Request], Table], Listing]
 
 @dataclass(frozen=True)
 class Page:
-    """``name`` is its template (``templates/NAME.html``), ``section`` the entry of the site's navigation.
+    """A page. ``name``: its template (``templates/NAME.html``). ``section``: its entry in the navigation.
 
-    ``view`` gives what the template shows; all of its functions run in threads and may ask the database.
+    ``view`` returns the template's variables. A page's functions run in threads and may query the database.
     """
 
     path: str
@@ -54,12 +54,12 @@ class Page:
 
 
 def part(request: Request, name: str) -> str:
-    """A variable part of the address, as it was given to ``segment``."""
+    """A variable part of the address, decoded: the text that was given to ``segment``."""
     return unsegment(request.path_params[name])
 
 
 def number(request: Request, name: str, default: int | None = None, most: int = 2**31 - 1) -> int:
-    """A whole number from 0 on in the address's path or query. Raises ``UsageError``."""
+    """An integer from 0 to ``most`` in the address's path or query. Raises ``UsageError``."""
     text = request.path_params.get(name) or request.query_params.get(name)
     if text is None:
         if default is None:
@@ -69,14 +69,14 @@ def number(request: Request, name: str, default: int | None = None, most: int = 
 
 
 def whole(name: str, text: str, most: int = 2**31 - 1) -> int:
-    """A whole number from 0 on, as the address has it. Raises ``UsageError``."""
+    """Parses an integer from 0 to ``most``. Raises ``UsageError``."""
     if not (text.isascii() and text.isdigit() and len(text) <= 12 and int(text) <= most):
         raise UsageError(f"{name} is {text[:40]!r}, not a number from 0 to {most}", f"Write {name}=NUMBER")
     return int(text)
 
 
 def choice(request: Request, name: str, choices: tuple[Text, ...], default: Text) -> Text:
-    """One of ``choices`` in the query. Raises ``UsageError`` for another."""
+    """The query's value of ``name``. Raises ``UsageError`` unless it is one of ``choices``."""
     value = request.query_params.get(name, default)
     for known in choices:
         if known == value:
@@ -85,28 +85,30 @@ def choice(request: Request, name: str, choices: tuple[Text, ...], default: Text
 
 
 def text(request: Request, name: str) -> str | None:
-    """A text of the query; ``None`` where it is absent or empty."""
+    """The query's text of ``name``; ``None`` if it is absent or empty."""
     return request.query_params.get(name) or None
 
 
 @dataclass(frozen=True)
 class Sort:
-    """How a table's rows are ordered: by ``order``, one of the names that the page knows."""
+    """The order of a table's rows. ``order``: one of the page's names of orders."""
 
     order: str
     descending: bool
 
 
 def sort_of(request: Request, orders: Collection[str], default: Sort) -> Sort:
-    """What the query's ``order`` and ``descending`` say. Raises ``UsageError`` for an order that there is not."""
+    """The order by the query's ``order`` and ``descending``. Raises ``UsageError`` for an unknown order."""
     if text(request, "order") is None:
         return default
     return Sort(choice(request, "order", tuple(orders), ""), bool(text(request, "descending")))
 
 
 def sort_links(request: Request, now: Sort, columns: Mapping[str, str], anchor: str) -> dict[str, dict[str, str]]:
-    """By column: the address that sorts by it, the other way round where it is sorted by already, and its present
-    order. ``columns``: the order that each stands for."""
+    """By column: the link that sorts by it, and its current order. A link reverses an order that is already ascending.
+
+    ``columns``: name of the order of each column.
+    """
     found = {}
     for column, order in columns.items():
         turned = order == now.order and not now.descending
@@ -117,14 +119,14 @@ def sort_links(request: Request, now: Sort, columns: Mapping[str, str], anchor: 
 
 
 def ordered(items: Iterable[T], key: Callable[[T], Any], descending: bool) -> list[T]:
-    """Items sorted by a key; those whose key is ``None`` come last."""
+    """Items sorted by a key; items whose key is ``None`` come last."""
     keys = [(key(item), item) for item in items]
     known = sorted((pair for pair in keys if pair[0] is not None), key=itemgetter(0), reverse=descending)
     return [item for _, item in (*known, *(pair for pair in keys if pair[0] is None))]
 
 
 def in_order(table: Table, by: Sort) -> Table:
-    """A table that is held whole, sorted by one of its columns; rows without a value come last."""
+    """A table in memory, sorted by one of its columns; rows without a value come last."""
     at = [c.name for c in table.columns].index(by.order)
     places = ordered(range(len(table.rows)), lambda i: table.rows[i][at], by.descending)
     links = {name: [its[i] for i in places] for name, its in table.links.items()}
@@ -133,7 +135,7 @@ def in_order(table: Table, by: Sort) -> Table:
 
 
 def link(request: Request, **changes: object) -> str:
-    """The query of this page's address with these changes; ``None`` takes a parameter away."""
+    """The query of this page's address with changed parameters; ``None`` removes a parameter."""
     query = [(k, v) for k, v in request.query_params.multi_items() if k not in changes]
     for name, value in changes.items():
         several = value if isinstance(value, list | tuple) else () if value is None else (value,)

@@ -1,4 +1,4 @@
-"""The database, the farm, and the answers that several readers of pages share."""
+"""The database, the farm, and the cached values that all readers of pages share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tilewright.database.records import OperatorSummary
 
 T = TypeVar("T")
 KEPT = 256
-"""The most answers that are kept."""
+"""Most cached values."""
 
 
 @dataclass
@@ -26,14 +26,14 @@ class _Answer:
 
 
 class Answers:
-    """Values that are kept for a few seconds: each is made once, however many readers ask for it meanwhile."""
+    """A cache of values for a few seconds; each value is computed once, even if several readers ask at once."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._answers: OrderedDict[Hashable, _Answer] = OrderedDict()
 
     def get(self, key: Hashable, seconds: float, make: Callable[[], T]) -> T:
-        """The value of ``key``, made anew if it is older than ``seconds`` (counted from when it was there)."""
+        """The value of ``key``, computed by ``make`` if the cached value is older than ``seconds``."""
         with self._lock:
             if key not in self._answers:
                 self._drop_old()
@@ -49,12 +49,12 @@ class Answers:
             return value
 
     def forget(self, key: Hashable) -> None:
-        """Let a value be made anew, whatever its age."""
+        """Drops a cached value."""
         with self._lock:
             self._answers.pop(key, None)
 
     def _drop_old(self) -> None:
-        """Drop expired values: a run's trials are many, and the key of a live run changes with each trial."""
+        """Drops expired values: a run's trials take much memory, and a live run's key changes with each trial."""
         now = time.monotonic()
         for key in [k for k, a in self._answers.items() if a.until <= now and not a.lock.locked()]:
             del self._answers[key]
@@ -62,14 +62,14 @@ class Answers:
 
 @dataclass(frozen=True)
 class Site:
-    """``farm`` is ``None`` where no farm was named."""
+    """The data sources of all pages. ``farm`` is ``None`` if no farm is configured."""
 
     database: Database
     farm: FarmSource | None = None
     answers: Answers = field(default_factory=Answers)
 
     def changed(self, run_id: str) -> None:
-        """Somebody wrote about a run: whoever did sees it at once."""
+        """Drops a run's cached data after its note was written, so that the writer sees the note at once."""
         self.answers.forget(("run", run_id))
 
     def operators(self) -> list[OperatorSummary]:

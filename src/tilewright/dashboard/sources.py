@@ -1,4 +1,5 @@
-"""A trial's source: as it was stored with its kernel, else as its template prints it today; its syntax marked."""
+"""Sources of kernels: the stored source of a kernel, or the source that a trial's template generates now,
+highlighted."""
 
 from __future__ import annotations
 
@@ -14,19 +15,20 @@ from tilewright.kernels.codegen.prelude import without_prelude
 
 KEPT_SECONDS = 300.0
 LONGEST_MARKED = 200_000
-"""Characters beyond which a source is shown plain: marking it would take seconds."""
+"""Characters beyond which a source is shown without highlighting, which would take seconds."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """``text`` is empty where there is none; ``note`` says where it comes from, or why it is missing."""
+    """A source for a page. ``text`` is empty if it is missing; ``note`` says where it comes from, or why it is
+    missing."""
 
     text: str
     note: str
 
 
 def printed(site: Site, run: StoredRun, schedule: Schedule) -> Source:
-    """What the schedule's template, of a kernel of one's own too, prints for it. Nothing is compiled or run."""
+    """The source that a schedule's template generates, also for a user's own kernel. Nothing is compiled or run."""
     key = ("source", run.task.key, schedule.key)
     return site.answers.get(key, KEPT_SECONDS, lambda: _printed(run, Candidate(run.task, schedule)))
 
@@ -50,14 +52,14 @@ def _printed(run: StoredRun, candidate: Candidate) -> Source:
         text = lower(candidate).source
     except TilewrightError as e:
         return Source("", f"No source: {e.message}.")
-    except Exception as e:  # a schedule from elsewhere may be anything: the page says so and stands
+    except Exception as e:  # an imported schedule may be invalid in any way; the page must still be shown
         return Source("", f"No source: the template cannot print this schedule ({type(e).__name__}: {e}).")
     return Source(text, "As its template prints it, without the common prelude.")
 
 
 @lru_cache(maxsize=64)
 def highlight(source: str) -> Markup:
-    """C++ or CUDA C++ as HTML, escaped: classes that start with ``tok-``, no inline styles."""
+    """C++ or CUDA C++ as escaped HTML with classes that start with ``tok-`` and no inline styles."""
     if len(source) > LONGEST_MARKED:
         return Markup.escape(source)
     import pygments

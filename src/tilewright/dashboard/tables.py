@@ -1,4 +1,4 @@
-"""Tables as CSV and JSON, written part by part."""
+"""Writes tables as CSV and JSON, part by part."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ from typing import Any
 from tilewright.insight.chart import Table
 
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""The full-width forms too: some programs read them as the plain ones. Others skip blanks before them."""
+"""Characters that begin a formula, with their full-width forms, which some programs read too."""
 _CONTROL = ("\t", "\r", "\n")
 _ACTS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
 def to_csv(parts: Iterable[Table]) -> Iterator[str]:
-    """RFC 4180, with a header. A text that a spreadsheet would take for a formula gets a quote in front, and control
-    characters but for tabs and ends of lines become escapes: a terminal would act on them."""
+    """CSV by RFC 4180, with a header.
+
+    A text that a spreadsheet would read as a formula gets a quote in front. Control characters other than tabs and line
+    ends become escapes, because a terminal would interpret them.
+    """
     first = True
     for table in parts:
         out = io.StringIO()
@@ -33,7 +36,7 @@ def to_csv(parts: Iterable[Table]) -> Iterator[str]:
 
 
 def to_json(parts: Iterable[Table]) -> Iterator[str]:
-    """One object: the table's ``name`` and its ``rows``, an object each."""
+    """JSON of one object: ``schema``, the table's ``name``, and its ``rows``, each an object."""
     separator = ""
     for number, table in enumerate(parts):
         data = table.to_json()

@@ -1,4 +1,4 @@
-"""Values as text for a person: rates, dates, counts."""
+"""Formats values for people: rates, dates, counts."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tilewright.database.text import visible_text
 from tilewright.units import aligned, duration, with_unit
 
 LONGEST = 2000
-"""Characters of a table's text that a page shows; its CSV and JSON have all of them."""
+"""Most characters of a table's text on a page; its CSV and JSON have the whole text."""
 MOST = 20_000
-"""The same for other texts, such as a trial's error."""
+"""Most characters of other texts on a page, such as a trial's error."""
 _END = 253402300800.0
-"""The year 10000 in seconds since the epoch: what is later is no date."""
+"""The year 10000 in seconds since the epoch; later times are not shown as dates."""
 
 
 def rate(per_second: float | None) -> str:
-    """``81.2 GFLOP/s``."""
+    """A rate in flop/s, as ``81.2 GFLOP/s``."""
     return "-" if per_second is None else aligned(per_second, "flop/s", 4)
 
 
@@ -38,14 +38,14 @@ def utc(seconds: float | None) -> str:
 
 
 def moment(seconds: float | None) -> Markup | str:
-    """The same as HTML, which scripts turn into the reader's own time."""
+    """Seconds since the epoch as HTML, which scripts convert to the reader's local time."""
     shown = utc(seconds)
     day, _, clock = shown.removesuffix(" UTC").partition(" ")
     return Markup('<time datetime="{}T{}Z">{}</time>').format(day, clock, shown) if clock else shown
 
 
 def count(value: int | None) -> str:
-    """With thousands apart: ``1,000,000``."""
+    """A count with separated thousands: ``1,000,000``."""
     return "-" if value is None else f"{value:,}"
 
 
@@ -60,7 +60,7 @@ def tone(state: str) -> str:
 
 
 def size(value: float | None) -> str:
-    """Bytes: ``512 B``, ``12.3 MiB``."""
+    """A size in bytes, as ``512 B`` or ``12.3 MiB``."""
     if value is None:
         return "-"
     for unit in ("B", "KiB", "MiB", "GiB"):
@@ -71,7 +71,7 @@ def size(value: float | None) -> str:
 
 
 def times(value: float | None) -> str:
-    """A ratio: ``1.15x``."""
+    """A ratio, as ``1.15x``."""
     return "-" if value is None or not math.isfinite(value) else with_unit(value, "times")
 
 
@@ -81,7 +81,7 @@ _UNITS: dict[str, Callable[[float], Markup | str]] = {
 
 
 def cell(value: Any, unit: str) -> Markup | str:
-    """A table's value; ``unit`` is its column's (``insight.chart.UNITS``)."""
+    """A table's value as text; ``unit``: its column's unit (``insight.chart.UNITS``)."""
     if value is None or value == "":
         return "-"
     if isinstance(value, bool):
@@ -89,13 +89,13 @@ def cell(value: Any, unit: str) -> Markup | str:
     if isinstance(value, int | float):
         if unit in _UNITS:
             return _UNITS[unit](value)
-        # With all digits, as those of a column end at one place.
+        # Trailing zeros stay, so that a column's numbers have equal precision.
         return count(value) if isinstance(value, int) else f"{value:#.4g}".removesuffix(".")
     return shown(value, LONGEST)
 
 
 def lines(text: str) -> Markup:
-    """A text of several lines as HTML, each made visible."""
+    """A text of several lines as HTML; invisible characters become escapes."""
     return Markup("<br>").join(shown(line) for line in text.split("\n"))
 
 

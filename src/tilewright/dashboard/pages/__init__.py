@@ -1,4 +1,4 @@
-"""The pages, one file each. To add one: a file here and a template, and a line in ``PAGES``."""
+"""The pages, one file each. To add a page, write a file here and a template, and add it to ``PAGES``."""
 
 from __future__ import annotations
 
@@ -29,4 +29,4 @@ NAVIGATION = (
     ("Misses", "/misses"),
     ("Farm", "/farm"),
 )
-"""Titles and addresses; the farm's is shown where there is one."""
+"""Titles and addresses; the farm's entry is shown only if the dashboard has a farm."""

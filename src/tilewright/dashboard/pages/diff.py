@@ -1,4 +1,5 @@
-"""``/runs/RUN/diff?trial=N&trial=M``: how two trials' schedules and sources differ; one alone meets the winner."""
+"""``/runs/RUN/diff?trial=N&trial=M``: the differences of two trials' schedules and sources; a single trial is compared
+with the winner."""
 
 from __future__ import annotations
 

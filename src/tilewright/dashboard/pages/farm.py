@@ -1,4 +1,4 @@
-"""``/farm``: runners, queues, clients, what is in quarantine, and the server in the middle."""
+"""``/farm``: runners, builders, queues, clients, quarantine, and the server."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tilewright.farm.health import Problem, problems, worker_state
 from tilewright.insight.chart import Axis, Bars, Column, Table
 
 SHOWN = 40
-"""Bars of the chart, at most."""
+"""Most bars of the chart."""
 Status = Mapping[str, Any]
 
 
 def _status(site: Site) -> Status:
-    """Raises ``NotFound`` without a farm, and what the farm's connection says where it has failed."""
+    """The farm's status. Raises ``NotFound`` without a farm, and ``FarmError`` if the connection has failed."""
     return _farm(site).status()
 
 
@@ -112,7 +112,7 @@ def _texts(status: Status) -> dict[str, str]:
 
 
 def _server(facts: Status) -> dict[str, str]:
-    """What the server says of itself. It may say nothing for a moment, and only one of a cluster has peers."""
+    """Texts about the server. Its facts may be missing for a moment, and only a cluster's server has peers."""
     stored, limit, peers = facts.get("storage"), facts.get("limit"), facts.get("peers")
     return {
         "engine": shown(facts.get("engine") or "-", 80),
@@ -137,17 +137,17 @@ def _view(site: Site, _: Request) -> Mapping[str, Any]:
 
 
 def _problems(site: Site, status: Status) -> list[Problem]:
-    """What is wrong, the worst first."""
+    """The farm's problems, the worst first."""
     return problems(status, _farm(site).address)
 
 
 def _feed(site: Site, _: Request) -> Feed:
-    _farm(site)  # or the stream would begin, only to break off
+    _farm(site)  # raises now: without a farm the stream would begin and then break off
 
     def look() -> Look:
         status = _status(site)
         texts = _texts(status)
-        wrong = [p.kind for p in _problems(site, status)]  # their texts hold seconds, which change all the time
+        wrong = [p.kind for p in _problems(site, status)]  # not their texts, whose seconds change all the time
         return Look((texts, _shares(status), wrong), texts)
 
     return Feed("/farm", look, slow=("busy",))

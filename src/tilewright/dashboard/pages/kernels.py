@@ -1,4 +1,4 @@
-"""``/kernels``: the kernels that look-ups are served, with their gains."""
+"""``/kernels``: the kernels that are served to look-ups, with their gains."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SORTED = tuple(c.name for c in speedup_table(()).columns)
 
 
 def _views(site: Site, request: Request) -> list[KernelView]:
-    """The kernels whose task, device or target has every word of the search."""
+    """The kernels that match every word of the search in their task, device, target, state or run."""
     op = text(request, "op")
     found = site.answers.get(("kernels", op), 2.0, lambda: site.database.best_kernels(MOST, op))
     words = (text(request, "q") or "").lower().split()

@@ -36,7 +36,7 @@ def _tasks(site: Site, op: str) -> Sequence[TaskSummary]:
 
 
 def _device(site: Site, request: Request) -> tuple[str, list[str]]:
-    """The device model whose roofline is shown, and all that there are: the one with the most trials first."""
+    """The device model whose roofline is shown, and all device models, the one with the most trials first."""
     op = _summary(site, request).op
     trials: dict[str, int] = {}
     for t in _tasks(site, op):
@@ -63,7 +63,7 @@ def _drawn(site: Site, op: str, device: str) -> XY:
 
 
 def _ceilings(site: Site, op: str, device: str) -> roofline.Ceilings:
-    """The highest limits that the device's latest runs measured: a run on a busy machine measures lower ones."""
+    """The highest ceilings that the device's latest runs measured: a run on a busy machine measures lower ceilings."""
     runs = site.database.list_runs(RunFilter(op=op, state="done", device_model=device), RUNS, unreadable=[])
     return roofline.most(map(roofline.ceilings_of, runs))
 
@@ -105,7 +105,7 @@ def _view(site: Site, request: Request) -> Mapping[str, Any]:
     best = [t for t in _tasks(site, summary.op) if t.best and t.device_model == device]
     source, note = "", ""
     if best:
-        # Of all shapes the one that works most: its kernel says most about the operator.
+        # The source of the shape with the most operations represents the operator best.
         task = max(best, key=lambda t: t.task.workload.flops)
         assert task.best is not None
         found = stored(site, task.best.artifact_sha256)

@@ -21,9 +21,9 @@ from tilewright.insight.speedups import speedup_bars, speedup_table
 RECENT = 15
 SPEEDUPS = 12
 LATEST = 300
-"""The newest kernels, among which the largest gains are looked for."""
+"""Number of newest kernels among which the largest gains are shown."""
 SECONDS = 2.0
-"""Seconds for which counts over the whole database are kept."""
+"""Seconds for which counts over the whole database are cached."""
 
 
 def totals(site: Site) -> Totals:
@@ -36,7 +36,7 @@ def _speedups(site: Site) -> list[KernelView]:
 
 
 def _runs(site: Site, state: str | None) -> tuple[list[StoredRun], list[str]]:
-    """Runs, and the names of those among them that cannot be read."""
+    """The latest runs, and the ids of unreadable runs."""
 
     def make() -> tuple[list[StoredRun], list[str]]:
         unreadable: list[str] = []

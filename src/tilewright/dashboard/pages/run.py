@@ -1,4 +1,4 @@
-"""``/runs/RUN``: one run: its result and the reasons, its search, failures, knobs and trials."""
+"""``/runs/RUN``: a run's result and its reasons, the search, failures, knobs and trials."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ T = TypeVar("T")
 ROWS = 25
 OTHERS = 20
 SORTED = {"trial": "number", "seconds": "seconds", "predicted": "prediction", "created": "created"}
-"""Columns that the table of trials of any run can be sorted by, with the order's name."""
+"""Columns by which every run's table of trials can be sorted, with the order's name."""
 STATUSES = ("ok", *(k.value for k in FailureKind))
 SHORT = 2000
-"""Trials of a run that can be sorted by a knob: their schedules are read for that."""
+"""Most trials of a run that can be sorted by a knob, because sorting reads all of their schedules."""
 LIVE, DONE = 0.5, 10.0
-"""Seconds for which data of a run is kept for the next reader, while the run searches and after its end."""
+"""Seconds for which a run's data is cached, while the run is running and after its end."""
 
 
 class RunView:
-    """The data of the run in a request's address; each part is read once."""
+    """The data of the run in a request's address. Each part is read once."""
 
     def __init__(self, site: Site, request: Request) -> None:
         self.site, self.request = site, request
@@ -52,7 +52,7 @@ class RunView:
         self.run: StoredRun = site.answers.get(("run", run_id), LIVE, lambda: site.database.run(run_id))
 
     def _kept(self, name: str, make: Callable[[], T], *more: object) -> T:
-        """A part of the run's present data, kept for the next reader."""
+        """A part of the run's current data, cached for other readers."""
         seconds = LIVE if self.run.state == "running" else DONE
         return self.site.answers.get((name, self.run.id, self.run.trials, *more), seconds, make)
 
@@ -75,12 +75,12 @@ class RunView:
 
     @property
     def sample(self) -> Sequence[TrialRecord]:
-        """The run's trials, or a sample that is large enough for charts over knobs."""
+        """The run's trials, or a sample of them for charts of knobs."""
         return self._sample[0]
 
     @property
     def unreadable(self) -> Sequence[str]:
-        """Numbers of the trials of the sample whose rows are damaged."""
+        """Numbers of the sample's trials whose rows are damaged."""
         return self._sample[1]
 
     @property
@@ -89,7 +89,7 @@ class RunView:
 
     @property
     def winner(self) -> int | None:
-        """The trial that won the run's final, else the fastest one."""
+        """Number of the trial that won the run's final, else of the fastest trial."""
         timed = [(t.seconds, t.number) for t in self.sample if t.seconds is not None]
         return min(timed, default=(0.0, None))[1] if self.run.winner is None else self.run.winner
 
@@ -107,17 +107,17 @@ class RunView:
 
     @cached_property
     def knobs(self) -> tuple[str, ...]:
-        """The template's knobs that took more than one value."""
+        """The template's knobs that have more than one value in the run."""
         return tuple(k for k, v in knobs.knob_values(self.sample, self.template).items() if len(v) > 1)
 
     @property
     def knob(self) -> str:
-        """The chosen knob; empty where none varies."""
+        """The chosen knob; empty if no knob varies."""
         return self._chosen("knob", self.knobs)
 
     @property
     def other(self) -> str:
-        """The second knob of the chart of two knobs: another one that varies; empty where there is none."""
+        """The second knob of the contour chart; empty if no second knob varies."""
         return self._chosen("against", [name for name in self.knobs if name != self.knob])
 
     def _chosen(self, what: str, names: Sequence[str]) -> str:
@@ -131,7 +131,7 @@ class RunView:
 
     @cached_property
     def columns(self) -> tuple[list[str], dict[str, str]]:
-        """The knobs that vary in the run, each with a column of its own, and the constant knobs with their values."""
+        """The knobs that vary in the run, which get columns, and the constant knobs with their values."""
         chosen = text(self.request, "template")
 
         def make() -> tuple[list[str], dict[str, str]]:
@@ -147,8 +147,8 @@ class RunView:
 
     @property
     def orders(self) -> dict[str, str]:
-        """Columns that the table of trials can be sorted by, with the order's name; knobs only in short runs, whose
-        schedules are sorted here."""
+        """Columns by which the table of trials can be sorted, with the order's name. Knobs only in short runs, because
+        schedules are sorted in Python."""
         short = self.run.trials <= SHORT
         return SORTED | ({KNOB + name: KNOB + name for name in self.columns[0]} if short else {})
 
@@ -163,7 +163,7 @@ class RunView:
 
     @property
     def explanation(self) -> Explanation | None:
-        """The reasons for the result, found without compiling; ``None`` while the run is not over."""
+        """The reasons for the result, found without compiling; ``None`` while the run is running."""
         if self.run.state == "running" or not self.run.trials:
             return None
         location = self.site.database.location

@@ -1,4 +1,4 @@
-"""``/runs``: every run, searched, sorted, and chosen to be compared."""
+"""``/runs``: all runs, with search, sorting, and selection for comparison."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tilewright.insight.notes import note_of
 ROWS = 50
 NEWEST = Sort("started", True)
 SORTED = {"search_seconds" if name == "best" else name: name for name in RUN_ORDERS}
-"""Columns that the table can be sorted by, with the order's name."""
+"""Columns by which the table can be sorted, with the order's name."""
 
 
 def filter_of(request: Request) -> RunFilter:
@@ -27,7 +27,7 @@ def filter_of(request: Request) -> RunFilter:
 
 
 def _found(site: Site, request: Request, limit: int, offset: int) -> tuple[list[StoredRun], list[str]]:
-    """Runs, and the names of those among them that cannot be read."""
+    """A part of the matching runs, and the ids of unreadable runs."""
     by, unreadable = sort_of(request, RUN_ORDERS, NEWEST), list[str]()
     found = site.database.list_runs(
         filter_of(request), limit, offset, order=by.order, descending=by.descending, unreadable=unreadable

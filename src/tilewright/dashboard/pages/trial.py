@@ -1,4 +1,4 @@
-"""``/runs/RUN/trials/N``: one trial, its schedule, its outcome and its source."""
+"""``/runs/RUN/trials/N``: a trial's schedule, outcome and source."""
 
 from __future__ import annotations
 

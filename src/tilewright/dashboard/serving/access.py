@@ -1,7 +1,7 @@
-"""Access control of the dashboard and security headers of every response: an ASGI middleware before the application.
+"""ASGI middleware that controls access to the dashboard and adds security headers to every response.
 
-``Guard`` knows nothing of pages. Whatever the pages say, requests only read (notes on runs aside), a host name must be
-one of this server's, and where a token is set, only clients that have the token see pages.
+``Guard`` is independent of pages. For every page it enforces three rules: requests only read (except notes on runs),
+the host name is one of this server's, and if a token is set, only clients with the token see pages.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Refusal = tuple[int, str, list[tuple[str, str]]]
 """Status, text and headers of the response to a refused request."""
 MOST_ADDRESS = 8000  # bytes of a path and its query, as the client sent them
 MOST_HEADERS = 16384  # bytes
-# A day: browsers apply it to every port of the name, so a long one would lock other services there out for as long.
+# A day: browsers apply it to every port of the host, so a longer time would lock out other services there.
 _HSTS: Header = (b"strict-transport-security", b"max-age=86400")
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_]([a-z0-9._-]*[a-z0-9_])?)(?::([0-9]{1,5}))?")
 _FORMS = ("/login", "/logout")
@@ -99,8 +99,7 @@ class Access:
     def knows(self, given: str, local: str | None = None) -> bool:
         """Whether a ``Host`` header names this server. ``local``: the address at which the client reached the server.
 
-        An address that the client really connected to is no name that somebody else's DNS could have turned to this
-        server.
+        That address is accepted too: unlike a name, DNS rebinding cannot forge it.
         """
         try:
             name, port = split_host(given)
@@ -120,13 +119,13 @@ class Access:
 
 
 def require_token(writable: bool, token: bool) -> None:
-    """Raise ``UsageError`` if the dashboard is ``writable`` without a token: every client could write."""
+    """Raises ``UsageError`` if the dashboard is ``writable`` without a token: every client could write."""
     if writable and not token:
         raise UsageError("writing notes needs a token, and no token is set", "Add --token-file FILE")
 
 
 def split_host(text: str) -> tuple[str, int | None]:
-    """The host and the port (``None`` if absent) of ``NAME``, ``NAME:PORT``, an address or ``[ADDRESS6]:PORT``.
+    """Parses ``NAME``, ``NAME:PORT``, an address or ``[ADDRESS6]:PORT`` into host and port (``None`` if absent).
 
     The host is in lower case, an address in its shortest spelling. Raises ``UsageError`` for another text.
     """
@@ -144,7 +143,7 @@ def split_host(text: str) -> tuple[str, int | None]:
 
 
 def _plain(name: str) -> str:
-    """A name in one spelling: an IPv4 address may be written as an IPv6 address."""
+    """A host in canonical spelling; an IPv4-mapped IPv6 address becomes its IPv4 address."""
     address = ip_of(name)
     if isinstance(address, IPv6Address) and address.ipv4_mapped:
         address = address.ipv4_mapped
@@ -152,10 +151,10 @@ def _plain(name: str) -> str:
 
 
 def read_token(path: Path) -> str:
-    """The token in the first line of a file that only its owner may read.
+    """Reads the token in the first line of a file that only its owner may read.
 
-    Raises ``UsageError`` for a line that is no token, and ``FarmError`` for a file that others may read or that cannot
-    be read.
+    Raises ``UsageError`` for a line that is not a token, and ``FarmError`` for a file that other users may read or that
+    cannot be read.
     """
     path = path.expanduser()
     require_private(path)
@@ -176,7 +175,7 @@ MAKE_TOKEN = "(umask 077; python3 -c 'import secrets; print(secrets.token_urlsaf
 
 
 class Sessions:
-    """Session cookies of logins: an expiry time and a random part, signed with a key that ends with the process."""
+    """Session cookies of logins: an expiry time and a random part, signed with a key of this process."""
 
     def __init__(self, token: str, clock: Callable[[], float] = time.time) -> None:
         self._key = hmac.digest(secrets.token_bytes(32), token.encode(), "sha256")
@@ -189,18 +188,18 @@ class Sessions:
         return f"{text}.{self._sign(text)}"
 
     def valid(self, value: str) -> bool:
-        """Whether a cookie has a right signature, and neither expired nor was ended."""
+        """Whether a cookie has a valid signature, and has neither expired nor been revoked."""
         text, _, signature = value.rpartition(".")
         if not hmac.compare_digest(signature.encode(), self._sign(text).encode()) or value in self._ended:
             return False
         return int(text.partition(".")[0]) > self._clock()
 
     def mark(self, value: str) -> str:
-        """The CSRF token of a session, which the forms of the session's pages carry: other sites cannot know it."""
+        """The CSRF token of a session, which the forms of its pages carry. Other sites cannot know it."""
         return self._sign(f"form {value}")
 
     def end(self, value: str) -> None:
-        """Revoke a valid cookie, copies of the cookie too."""
+        """Revokes a valid cookie and all copies of it."""
         if self.valid(value):
             now = self._clock()
             self._ended = {v: until for v, until in self._ended.items() if until > now}
@@ -226,12 +225,12 @@ class Attempts:
         return 0 if len(recent) < ATTEMPTS else max(1, math.ceil(recent[0] + ATTEMPTS_SECONDS - self._clock()))
 
     def failed(self, address: str) -> None:
-        """Count a wrong token of a client."""
+        """Counts a wrong token of a client."""
         now = self._clock()
         name = network_of(address)
         times = self._failed.pop(name, deque(maxlen=ATTEMPTS))
         times.append(now)
-        self._failed[name] = times  # the latest last
+        self._failed[name] = times  # the dict is ordered by the latest failure
         for old in list(self._failed):
             if self._failed[old][-1] > now - ATTEMPTS_SECONDS and len(self._failed) <= self.KEPT:
                 break
@@ -253,19 +252,19 @@ def headers_of(scope: Mapping[str, Any], name: bytes) -> list[str]:
 
 
 def client_of(scope: Mapping[str, Any]) -> str:
-    """The address of the connected peer: a client, or the proxy in front."""
+    """The address of the connected peer: a client, or a proxy in front of this server."""
     return str(scope["client"][0]) if scope.get("client") else ""
 
 
 def session_of(scope: Mapping[str, Any], access: Access) -> str:
-    """The value of a request's session cookie; empty if there is none."""
+    """The value of a request's session cookie; empty without a cookie."""
     from starlette.requests import HTTPConnection  # Optuna's dashboard needs no Starlette
 
     return HTTPConnection({**scope}).cookies.get(access.cookie, "")
 
 
 def same_site(scope: Mapping[str, Any]) -> bool:
-    """Whether a form came from a page of this site, as far as the browser's headers say.
+    """Whether a form came from a page of this site, by the browser's headers.
 
     Programs send neither header and may post forms.
     """
@@ -273,7 +272,7 @@ def same_site(scope: Mapping[str, Any]) -> bool:
     origin = headers_of(scope, b"origin")
     if site and site != ["same-origin"]:
         return False
-    # A page that sends no referrer sends its own forms with the origin "null"; then the browser's word above counts.
+    # A page without referrer sends its own forms with the origin "null"; then Sec-Fetch-Site, checked above, counts.
     if not origin or (site and origin == ["null"]):
         return True
     return len(origin) == 1 and urlsplit(origin[0]).netloc.lower() == headers_of(scope, b"host")[0].lower()
@@ -288,7 +287,7 @@ def local_path(text: str) -> str:
     plain = text.startswith("/") and not text.startswith("//") and text.isascii() and text.isprintable()
     if not plain or "\\" in text or " " in text or parts.scheme or parts.netloc or len(text) > 2000:
         return "/"
-    # Browsers read an encoded slash or backslash at the start as it stands, but proxies may not.
+    # Browsers leave an encoded slash or backslash at the start encoded, but proxies may decode it.
     if re.match(r"[/\\]{2}", unquote(text[:20])) or parts.path in _FORMS:
         return "/"
     return text
@@ -309,7 +308,7 @@ class Guard:
             await self._app(scope, receive, send)
         elif scope["type"] == "http":
             if self._access.secure:
-                scope["scheme"] = "https"  # what browsers see: a redirect to plain HTTP would leak what they send
+                scope["scheme"] = "https"  # as browsers see it: a redirect to plain HTTP would leak requests
             answer = _Answer(scope, send, self._access)
             refusal = self._refusal(scope)
             if refusal is not None:
@@ -353,13 +352,13 @@ class Guard:
         return None if path in _FORMS else self._stranger(scope, query)
 
     def _stranger(self, scope: Any, query: str) -> Refusal | None:
-        """The response to a client that has neither a session nor the token; ``None`` for a client that has one."""
+        """The response to a client that has neither a session nor the token; ``None`` for an authenticated client."""
         access = self._access
         if access.sessions.valid(session_of(scope, access)):
             return None
         given = headers_of(scope, b"authorization")
         if given:
-            # Behind a proxy all clients have its address: one that guesses must not shut out the others.
+            # Behind a proxy all clients have its address: a client that guesses must not lock out all clients.
             wait = 0 if access.behind_proxy else access.attempts.wait(client_of(scope))
             if wait:
                 return 429, f"Too many wrong tokens. Wait {wait} s", [("Retry-After", str(wait))]
@@ -377,7 +376,7 @@ class Guard:
 
 
 def _navigates(scope: Mapping[str, Any]) -> bool:
-    """Whether a person opens a page, to whom a form can be shown."""
+    """Whether a browser navigates to a page, so that it can show the login form."""
     html = any("text/html" in v for v in headers_of(scope, b"accept"))
     return html and headers_of(scope, b"sec-fetch-mode") in ([], ["navigate"])
 
@@ -390,7 +389,7 @@ def _is_local(host: str) -> bool:
 
 
 class _Answer:
-    """A response that is sent on with the security headers; a response to HEAD ends after the headers."""
+    """Sends a response with the security headers; a response to HEAD ends after the headers."""
 
     def __init__(self, scope: Mapping[str, Any], send: Any, access: Access) -> None:
         self.started = False
@@ -401,7 +400,7 @@ class _Answer:
         self._local = _is_local("".join(headers_of(scope, b"host")))
 
     async def send(self, message: Any) -> None:
-        """Send an ASGI message of the response on."""
+        """Passes on an ASGI message of the response."""
         if message["type"] == "http.response.start":
             self.started = True
             await self._send({**message, "headers": self._headers(list(message.get("headers", ())))})

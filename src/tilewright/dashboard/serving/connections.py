@@ -1,4 +1,4 @@
-"""Limits of connections, kept where connections are accepted: the share of one address, and the time of a request."""
+"""Limits of connections, enforced where connections are accepted: connections of an address, and time of a request."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from tilewright.dashboard.errors import refuse
 from tilewright.dashboard.serving.access import headers_of_safety, network_of
 
 _LEAST_SHARE = 8  # a browser opens six connections
-_MOST_TOLD = 1000  # clients
+_MOST_TOLD = 1000  # most clients that are logged as at their limit
 
 _log = logging.getLogger("tilewright.dashboard")
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of a server. ``connections``: open at a time, TLS handshakes included; one address holds a tenth of them.
+    """Limits of a server.
 
-    One address is an IPv4 address, or an IPv6 network of 64 bits. ``request_seconds``: from a connection's start until
-    its first request has arrived whole, a TLS handshake included. ``unread_seconds``: how long a client may leave data
-    of the server unread (Linux), and from the end of a response until the next request has arrived whole. ``setting``:
-    the option that sets the limit.
+    ``connections``: most open connections, TLS handshakes included; one address may hold a tenth. An address is an IPv4
+    address, or an IPv6 network of 64 bits. ``request_seconds``: time from a connection's start until its first request
+    has arrived whole, TLS handshake included. ``unread_seconds``: time for which a client may leave data unread
+    (Linux), and time from the end of a response until the next request has arrived whole. ``setting``: the option that
+    sets the limit, for messages.
     """
 
     connections: int = 200
@@ -37,12 +38,12 @@ class Limits:
 
     @property
     def share(self) -> int:
-        """The number of connections that one address may hold."""
+        """Number of connections that one address may hold."""
         return min(self.connections, max(_LEAST_SHARE, self.connections // 10))
 
     @staticmethod
     def streams(connections: int) -> int:
-        """Limit of live pages for a limit of ``connections``; the other connections are for requests of other pages."""
+        """Most live pages under a limit of ``connections``: a quarter is reserved for other requests."""
         return max(1, 3 * connections // 4)
 
 
@@ -50,7 +51,7 @@ DEFAULT = Limits()
 
 
 class Timer(Protocol):
-    """A call that an event loop will make later, unless the call is cancelled."""
+    """A scheduled call that can be cancelled."""
 
     def cancel(self) -> object: ...
 
@@ -63,7 +64,7 @@ def _on_the_loop(seconds: float, call: Callable[[], None]) -> Timer:
 
 
 class Connection:
-    """A client's connection, which waits while the client owes a request: until the whole request has arrived."""
+    """A client's connection. It waits while no whole request has arrived, and ends when the wait times out."""
 
     def __init__(self, raw: socket.socket, client: str, seconds: float, later: Later) -> None:
         self.client = client
@@ -76,7 +77,7 @@ class Connection:
         self.wait(seconds)
 
     def wait(self, seconds: float) -> None:
-        """Wait for a request, at most ``seconds``; the connection then ends."""
+        """Starts to wait for a request; after ``seconds`` the connection ends."""
         self.arrived()
         self.streams = False
         self.since = time.monotonic()
@@ -84,7 +85,7 @@ class Connection:
 
     @property
     def waits(self) -> bool:
-        """Whether the client owes a request."""
+        """Whether the connection waits for a request."""
         return self._deadline is not None
 
     @property
@@ -93,13 +94,13 @@ class Connection:
         return self._raw.fileno() < 0
 
     def arrived(self) -> None:
-        """Note that a request has arrived whole: the client owes nothing."""
+        """Stops waiting: a request has arrived whole."""
         deadline, self._deadline = self._deadline, None
         if deadline is not None:
             deadline.cancel()
 
     def end(self) -> None:
-        """Shut down the connection in whatever state: its transport reads an end of file, and closes the socket."""
+        """Shuts down the socket in any state: its transport then reads an end of file and closes the socket."""
         self.arrived()
         self.ended = True
         with contextlib.suppress(OSError):
@@ -109,8 +110,8 @@ class Connection:
 class Listener(socket.socket):
     """A listening socket that admits connections within the limits, for servers of asyncio and of ``socketserver``.
 
-    Where an address has its share, or all connections are taken, a new connection replaces the one that has waited
-    longest: a request sent whole is answered, however many connections send none.
+    If an address has its share of connections, or all are taken, a new connection replaces the connection that has
+    waited longest. So whole requests are answered, even if many idle connections are open.
     """
 
     def __init__(self, listening: socket.socket, limits: Limits, share: int, later: Later = _on_the_loop) -> None:
@@ -123,9 +124,9 @@ class Listener(socket.socket):
         self._paused = True
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """The next connection. Raises ``BlockingIOError`` where none waits, and at every second call.
+        """Accepts the next connection. Raises ``BlockingIOError`` without a connection, and at every second call.
 
-        Asyncio accepts until this error, and reads what one connection has sent before it accepts the next.
+        Asyncio accepts connections until this error. So it reads a connection's data before it accepts the next.
         """
         self._paused = not self._paused
         if self._paused:
@@ -143,14 +144,14 @@ class Listener(socket.socket):
                 raise ConnectionAbortedError
             oldest.end()
         if hasattr(socket, "TCP_USER_TIMEOUT"):
-            # Ends connections whose client is gone without a word, or leaves what it gets unread.
+            # Ends connections whose client vanished, or leaves received data unread.
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * self.limits.unread_seconds))
         connection = Connection(raw, client, self.limits.request_seconds, self._later)
         self._held[str(peer[0]), peer[1]] = connection
         return raw, peer
 
     def _tell(self, who: str, count: int) -> None:
-        """Log, once for each client, that the client is at its limit."""
+        """Logs, once for each client, that the client is at its limit."""
         if who not in self._told and len(self._told) < _MOST_TOLD:
             self._told.add(who)
             _log.warning(
@@ -159,7 +160,7 @@ class Listener(socket.socket):
             )  # fmt: skip
 
     def connections(self, ended: bool = False) -> list[Connection]:
-        """Open connections, the oldest first. ``ended``: connections that are closing are listed too."""
+        """Open connections, the oldest first. ``ended``: also connections that are closing."""
         for peer, connection in list(self._held.items()):
             if connection.closed:
                 connection.arrived()
@@ -181,9 +182,9 @@ class Listener(socket.socket):
 
 
 class Arrivals:
-    """ASGI middleware that tells a connection when a request has arrived and when the request is answered.
+    """ASGI middleware that tells a connection when a request has arrived and when it is answered.
 
-    The middleware also refuses live pages beyond their limit.
+    The middleware also refuses live pages over their limit.
     """
 
     def __init__(self, app: Any, listener: Listener) -> None:
@@ -214,7 +215,7 @@ class Arrivals:
                     await refuse(sending, 503, f"{why}. Close some, or start it with more --max-connections", more)
                     raise _Full
                 connection.streams = stream
-                if connection.waits:  # an answer before all of the request: nobody reads the rest
+                if connection.waits:  # the response begins before the whole request: the rest will not be read
                     message = {**message, "headers": [*headers, (b"connection", b"close")]}
             elif not message.get("more_body"):
                 connection.wait(self._listener.limits.unread_seconds)

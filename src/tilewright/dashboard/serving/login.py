@@ -41,8 +41,8 @@ def login_routes(access: Access, templates: Environment) -> list[Route]:
         there = local_path(request.query_params.get("next", "/"))
         if access.token is None or access.sessions.valid(session_of(request.scope, access)):
             return RedirectResponse(there, 303)
-        # A link on another site comes without the cookie, which is for this site's own requests. Opened again by the
-        # page itself, it comes with it, for those who have one.
+        # The cookie is SameSite=strict, so a link on another site comes without it. The page then opens the link again
+        # itself, and the browser sends the cookie, if it has one.
         again = request.headers.get("sec-fetch-site") == "cross-site"
         return await run_in_threadpool(form, there, again=again)
 
@@ -87,9 +87,9 @@ def login_routes(access: Access, templates: Environment) -> list[Route]:
 
 
 async def form_fields(request: Request, most: int) -> dict[str, str]:
-    """The fields of a form of at most ``most`` bytes that a page of this site posts, each field once.
+    """Reads a form of at most ``most`` bytes that a page of this site posts; returns the last value of each field.
 
-    Raises ``Refused`` for another site, another content type, a longer form, and text that is no form.
+    Raises ``Refused`` for another site, another content type, a longer form, and text that is not a form.
     """
     if not same_site(request.scope):
         raise Refused(403, "This form came from another site.")

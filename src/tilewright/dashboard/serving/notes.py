@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from tilewright.database import Database
 
 MOST_BODY = 65_536
-"""Largest number of bytes of a form: the longest note, each of its characters as escapes."""
+"""Largest number of bytes of a form: the longest note, with each of its characters escaped."""
 
 
 class Notes:
-    """Writes notes on runs; any thread may write.
+    """Writes notes on runs. Any thread may write.
 
-    ``database`` opens the database for writing, once; ``written`` is called with each run that has a new note.
+    ``database`` opens the database for writing, once. ``written`` is called with the id of each run with a new note.
     """
 
     def __init__(self, access: Access, database: Callable[[], Database], written: Callable[[str], None]) -> None:
@@ -44,11 +44,11 @@ class Notes:
         self._database: Database | None = None
 
     def routes(self) -> list[Route]:
-        """The route that takes notes; none unless the dashboard is writable."""
+        """The route that takes notes; empty unless the dashboard is writable."""
         return [Route("/runs/{run}/note", self._post, methods=["POST"])] if self._access.writable else []
 
     def close(self) -> None:
-        """Close the connection to the database, if a note has opened it."""
+        """Closes the connection to the database, if a note has opened it."""
         if self._database is not None:
             self._database.close()
 
@@ -57,7 +57,7 @@ class Notes:
         try:
             fields = await form_fields(request, MOST_BODY)
             session = session_of(request.scope, self._access)
-            # A program that sends the token itself has no session, and no other site could have made it ask.
+            # A program that sends the token itself has no session; another site cannot make a browser send the token.
             if self._access.sessions.valid(session):
                 mark = self._access.sessions.mark(session)
                 if not hmac.compare_digest(mark.encode(), fields.get("mark", "").encode()):

@@ -1,4 +1,4 @@
-"""The dashboard's server: a socket that is checked and bound, and uvicorn on this socket."""
+"""The dashboard's server: checks and binds a socket, and runs uvicorn on it."""
 
 from __future__ import annotations
 
@@ -31,15 +31,14 @@ from tilewright.farm.pki.private_files import require_private
 
 PORT = 8765
 _IDLE_SECONDS = 5  # between two requests of one connection
-_STOP_SECONDS = 3  # for answers under way, once the server is told to stop
+_STOP_SECONDS = 3  # for running responses, once the server is told to stop
 
-
-# --------------------------------------------------------------------------- where it may listen
+# --------------------------------------------------------------------------- address
 
 
 @dataclass(frozen=True)
 class Place:
-    """A bound socket with its access rules, the TLS context (``None`` for HTTP) and the URL."""
+    """A bound socket with its access rules, TLS context (``None`` for HTTP) and URL."""
 
     listener: socket.socket
     access: Access
@@ -58,10 +57,10 @@ def open_place(
     allow_hosts: tuple[str, ...] = (),
     writable: bool = False,
 ) -> Place:
-    """Bind ``host`` and ``port`` (0 for a free one) if the other options make this address safe.
+    """Binds ``host`` and ``port`` (0 for a free port) if the options make this address safe.
 
-    Raises ``UsageError`` with the option to add where they do not, ``DashboardError`` where the port cannot be bound,
-    and ``FarmError`` for a token or key file that others may read.
+    Raises ``UsageError`` with the missing option otherwise, ``DashboardError`` if the port cannot be bound, and
+    ``FarmError`` for a token or key file that other users may read.
     """
     if (tls_cert is None) != (tls_key is None):
         raise UsageError("a certificate and its key go together", "Give both --tls-cert CERT and --tls-key KEY")
@@ -96,7 +95,7 @@ def _check(host: str, loopback: bool, token: bool, tls: bool, proxy: bool) -> No
 
 
 def _resolve(host: str, port: int) -> tuple[socket.AddressFamily, Any, bool]:
-    """The family and address to bind for ``host``, and whether all addresses of ``host`` are loopback ones."""
+    """The family and address to bind for ``host``, and whether all addresses of ``host`` are loopback addresses."""
     import ipaddress
 
     hint = "Give an address of this machine with --host"
@@ -142,14 +141,15 @@ def _tls_context(cert: Path, key: Path) -> ssl.SSLContext:
 
 
 def serve(app: Any, place: Place, limits: Limits = DEFAULT, ready: Callable[[str], None] = lambda _url: None) -> None:
-    """Serve ``app`` until Ctrl-C, SIGTERM or ``Server.stop``; live pages end at once, others within seconds."""
+    """Serves ``app`` until Ctrl-C, SIGTERM or ``Server.stop``; live pages end at once, other responses within
+    seconds."""
     make_server(app, place, limits, ready).run()
 
 
 def make_server(
     app: Any, place: Place, limits: Limits = DEFAULT, ready: Callable[[str], None] = lambda _url: None
 ) -> Server:
-    """A server that has not begun. ``ready`` is called with the URL once the server listens."""
+    """Creates a server without starting it. ``ready`` is called with the URL once the server listens."""
     _need_files(limits)
     # Behind a proxy all clients have the proxy's address.
     listener = Listener(place.listener, limits, limits.connections if place.access.behind_proxy else limits.share)
@@ -164,7 +164,7 @@ def make_server(
 
 
 def _need_files(limits: Limits) -> None:
-    """Raise the limit of open files so that all connections can be open, the database's files beside them."""
+    """Raises the process's limit of open files to fit all connections and the database's files."""
     wanted = limits.connections + 200
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
@@ -178,7 +178,7 @@ def _need_files(limits: Limits) -> None:
 
 
 class Server(uvicorn.Server):
-    """A uvicorn server on a socket that listens already; the server ends live pages when it is told to stop."""
+    """A uvicorn server on a listening socket; it ends live pages when it is told to stop."""
 
     def __init__(self, config: uvicorn.Config, listener: Listener, ready: Callable[[], None]) -> None:
         super().__init__(config)
@@ -186,24 +186,24 @@ class Server(uvicorn.Server):
         self._ready = ready
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
-        """Serve until the server is stopped, in an event loop of its own."""
+        """Serves until stopped, in an event loop of its own."""
         asyncio.run(self.serve(sockets or [self.listener]))
 
     def stop(self) -> None:
-        """Stop the server in good order; at once the second time. Any thread may call this method."""
+        """Stops the server in good order; a second call stops it at once. Any thread may call this method."""
         self.force_exit = self.should_exit
         self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to accept connections, then call ``ready``."""
+        """Starts to accept connections, then calls ``ready``."""
         await super().startup(sockets)
         self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End live pages, then the server, then the connections that are left."""
+        """Ends live pages, then the server, then the remaining connections."""
         for connection in self.listener.connections():
             if connection.streams:
-                connection.end()  # its browser comes back when there is a server again
+                connection.end()  # its browser reconnects when a server listens again
         await super().shutdown(sockets)
         for connection in self.listener.connections():
             connection.end()
@@ -214,9 +214,9 @@ class Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Let SIGTERM and SIGINT stop the server; a signal is not raised again once the server has ended."""
+        """Context in which SIGTERM and SIGINT stop the server; signals are not raised again after the server's end."""
         loop = asyncio.get_running_loop()
-        with contextlib.suppress(NotImplementedError, RuntimeError):  # not in the main thread: ``stop`` ends it
+        with contextlib.suppress(NotImplementedError, RuntimeError):  # outside the main thread only ``stop`` ends it
             for s in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(s, self.stop)
         yield

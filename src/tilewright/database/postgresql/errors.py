@@ -1,4 +1,4 @@
-"""Classifies psycopg's errors: those that a retry may pass, and those that the user must correct."""
+"""Classifies psycopg's errors: passing errors, which are retried, and errors that the user must correct."""
 
 from __future__ import annotations
 

@@ -78,8 +78,8 @@ class TrialViews(Runs):
         status or outcome, which includes the error, or a knob's value (``MR=8``).
 
         Trials without a time or a prediction come last, by number, in both directions. An invalid row raises
-        ``DatabaseError``. With ``unreadable``, its trial's number is appended there instead, and the trial is left out;
-        so it is in all of these queries.
+        ``DatabaseError``. With ``unreadable``, its trial's number is appended there instead, and the trial is left out,
+        as in all queries of this class.
         """
         if order not in ORDERS:
             raise UsageError(f"trials cannot be listed by {order!r}", f"Use one of {', '.join(ORDERS)}")
