@@ -1,4 +1,4 @@
-"""The ``tilewright`` command. One file a command; each imports what it needs when it runs."""
+"""The ``tilewright`` command. Each command is one file, which imports its dependencies when it runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 
 def main() -> None:
     """Entry point of the console script."""
-    # What imports make stays to the end: looking for garbage in it takes a fifth of a short command's time.
+    # Imported objects live to the end: garbage collection among them takes a fifth of a short command's time.
     gc.set_threshold(20_000)
     try:
         from tilewright.cli.app import run

@@ -1,7 +1,7 @@
 """The command group: lazy commands, uniform errors and exit codes.
 
-Exit codes: 0 done; 1 failure, or what was asked for is not stored; 2 usage; 3 could not check; 130 after Ctrl-C and 143
-after SIGTERM, with everything measured stored.
+Exit codes: 0 success; 1 failure, or the requested item is not stored; 2 usage; 3 could not check; 130 after Ctrl-C and
+143 after SIGTERM, with all measurements stored.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ SECTIONS = {
         "doctor": "Check the installation: packages, compilers and devices.",
     },
 }
-"""The headings of the help, and the commands below each with their one-line help: ``cli/commands/NAME.py`` defines
+"""The commands with their one-line help, under the headings of the help. ``cli/commands/NAME.py`` defines
 ``command``."""
 COMMANDS = {name: text for section in SECTIONS.values() for name, text in section.items()}
 
@@ -63,7 +63,7 @@ _NOTHING_ASKED: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())  # clic
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM, handled like Ctrl-C."""
+    """Raised at SIGTERM, which is handled like Ctrl-C."""
 
 
 def _version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
@@ -98,16 +98,16 @@ def app(ctx: click.Context) -> None:
 
 
 def run(arguments: list[str] | None = None) -> int:
-    """Run the command line; returns the exit code. Known errors become one line, never a traceback.
+    """Runs the command line; returns the exit code. Known errors become one line, never a traceback.
 
-    That the reader of its output went away (``| head``) is no error of a command's.
+    A closed output pipe (``| head``) is not an error.
     """
     try:
         return _run(arguments)
-    except (BrokenPipeError, SystemExit):  # click makes the one into the other
+    except (BrokenPipeError, SystemExit):  # click turns a BrokenPipeError into a SystemExit
         return 0
     finally:
-        for name in ("stdout", "stderr"):  # what is left would be written at exit, and fail there with code 120
+        for name in ("stdout", "stderr"):  # Python would flush at exit, fail there, and exit with code 120
             try:
                 getattr(sys, name).flush()
             except BrokenPipeError:
@@ -129,13 +129,13 @@ def _run(arguments: list[str] | None) -> int:
     try:
         result = app.main(args=args, prog_name="tilewright", standalone_mode=False)
         code = result if isinstance(result, int) else 0
-        # A command that ended in good order after a signal does not know which one it was.
+        # A command that ended in good order after a signal does not know which signal it was.
         return 143 if code == 130 and terminated else code
     except click.exceptions.Exit as e:
         return e.exit_code
     except click.UsageError as e:
         if isinstance(e, _NOTHING_ASKED) and e.ctx is not None:
-            # The help is the answer to the program's name alone; after a group's name a command is missing.
+            # The program's name alone prints the help and succeeds; after a group's name a command is missing.
             click.echo(e.ctx.get_help(), err=json_mode)
             return 2 if e.ctx.parent is not None else 0
         hint = f"See: {e.ctx.command_path} --help" if e.ctx else "See: tilewright --help"

@@ -1,7 +1,7 @@
 """Charts on a terminal: braille dots for lines, characters for points, blocks for bars.
 
-Colours mean what they mean on pages, and are not needed. Where the terminal writes no such characters, charts are drawn
-with ASCII ones.
+Colours have the meaning that they have on pages, but charts are readable without them. A terminal without Unicode gets
+ASCII characters.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 WIDEST = 100
-"""Columns that a chart takes at most."""
+"""Most columns of a chart."""
 ROWS = 10
 NAME = 24
-"""Columns of a bar's name at most."""
+"""Most columns of a bar's name."""
 
 _DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 """Bits of a braille character: by column, then row from the top."""
@@ -49,7 +49,7 @@ _ASCII = _Glyphs({"measured": ".", "early": "o", "failed": "x", "limit": "+"}, "
 
 @dataclass
 class _Canvas:
-    """``rows`` by ``columns`` cells of 4 by 2 dots each."""
+    """A drawing of ``rows`` x ``columns`` cells; each cell has 4 x 2 braille dots, or one character."""
 
     columns: int
     rows: int
@@ -57,7 +57,7 @@ class _Canvas:
     marks: dict[tuple[int, int], tuple[str, str]] = field(default_factory=dict)
 
     def mark(self, x: float, y: float, glyph: str, style: str) -> None:
-        """A character at a place, both coordinates from 0 to 1, from the lower left."""
+        """Puts a character at a position; coordinates are from 0 to 1, from the lower left."""
         self.marks[self._row(y), min(int(x * self.columns), self.columns - 1)] = (glyph, style)
 
     def line(self, x0: float, y0: float, x1: float, y1: float, style: str) -> None:
@@ -88,7 +88,7 @@ class _Canvas:
 
 @dataclass(frozen=True)
 class _Scale:
-    """From an axis's values to places from 0 to 1."""
+    """Maps an axis's values to positions from 0 to 1, and back."""
 
     axis: Axis
     low: float
@@ -122,7 +122,7 @@ class _Scale:
 
 
 def xy_lines(chart: XY, width: int, rows: int = ROWS, ascii_only: bool = False) -> list[Text]:
-    """The chart as lines of at most ``width`` columns: title, plot with both axes, and which sign is which series."""
+    """The chart as lines of at most ``width`` columns: title, plot with both axes, and legend."""
     from rich.text import Text
 
     from tilewright.database.text import visible_text
@@ -162,13 +162,13 @@ def xy_lines(chart: XY, width: int, rows: int = ROWS, ascii_only: bool = False) 
 
 
 def _style(series: Series, number: int) -> str:
-    """A series' colour: its role's, or that of the so many-th of the others."""
+    """A series' colour: its role's, or for a series without a role the colour at index ``number``."""
     colour = ON_TERMINALS.get(series.colour) or OTHERS_ON_TERMINALS[number % len(OTHERS_ON_TERMINALS)]
     return f"bold {colour}" if series.emphasis else colour
 
 
 def _rows(names: Sequence[Text], indent: int, width: int) -> list[Text]:
-    """The legend: names side by side, as many in a row as fit."""
+    """The legend's rows: names side by side, as many in each row as fit."""
     from rich.text import Text
 
     rows: list[Text] = []
@@ -198,7 +198,7 @@ def _trace(canvas: _Canvas, series: Series, places: list[tuple[float, float]], s
 
 
 def _floor(x: _Scale, label: str, columns: int) -> str:
-    """Least value, what the axis is, greatest value."""
+    """The line below the x axis: least value, label, greatest value."""
     left, right = x.text(0.0), x.text(1.0)
     room = columns - len(left) - len(right)
     middle = label if len(label) + 2 <= room else ""
@@ -212,7 +212,7 @@ def _cut(text: Text, width: int) -> Text:
 
 
 def bar_lines(chart: Bars, width: int, ascii_only: bool = False, limit: int = 12) -> list[Text]:
-    """The bars as lines: name, bar, value. Beyond ``limit`` bars a line says how many more there are."""
+    """The bars as lines: name, bar, value. If there are more than ``limit`` bars, a last line counts the rest."""
     from rich.text import Text
 
     from tilewright.database.text import visible_text
@@ -233,7 +233,7 @@ def bar_lines(chart: Bars, width: int, ascii_only: bool = False, limit: int = 12
 
 
 def _bar(length: float, ascii_only: bool) -> str:
-    """A bar of so many columns, to an eighth; what is there at all shows."""
+    """A bar of ``length`` columns, rounded to an eighth; a length above 0 is always visible."""
     if ascii_only:
         return "#" * max(round(length), length > 0)
     eighths = max(round(length * 8), length > 0)
@@ -241,7 +241,7 @@ def _bar(length: float, ascii_only: bool) -> str:
 
 
 def print_chart(out: Console, chart: XY | Bars) -> None:
-    """Print a chart as wide as the console, within reason."""
+    """Prints a chart as wide as the console, at most ``WIDEST`` columns."""
     width = min(out.width, WIDEST)
     ascii_only = out.options.ascii_only
     lines = (

@@ -1,6 +1,6 @@
-"""What a shell may put in: operators, their parameters and values, runs, strategies, cost models.
+"""Shell completion of operators, their parameters and values, runs, strategies and cost models.
 
-Each function answers a key press: nothing is measured, and what cannot be read completes to nothing.
+Each function runs at a key press, so it must be fast: nothing is measured, and errors give no completions.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import click
 
 NEWEST = 20
-"""Runs that are offered."""
+"""Number of newest runs that are offered."""
 
 
 def _matching(words: Iterable[str], incomplete: str) -> list[str]:
@@ -18,7 +18,7 @@ def _matching(words: Iterable[str], incomplete: str) -> list[str]:
 
 
 def operators(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Built-in operators, and those of installed packages."""
+    """Built-in operators, and operators of installed packages."""
     from tilewright.kernels.operators import OPERATORS
     from tilewright.plugins import installed
 
@@ -26,7 +26,7 @@ def operators(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> 
 
 
 def parameters(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """``key=`` for what is not given yet; behind it the values that there are."""
+    """``key=`` for parameters that are not given yet; after ``key=`` the parameter's values."""
     from tilewright.core import TilewrightError
     from tilewright.kernels.operators import get_operator
 
@@ -44,7 +44,7 @@ def parameters(ctx: click.Context, _param: click.Parameter, incomplete: str) -> 
         every = found.choices or ((True, False) if isinstance(found.default, bool) else ())
         return _matching((str(v).lower() if isinstance(v, bool) else str(v) for v in every), begun)
 
-    # To bash, "=" is a word of its own, which click takes away where it is the last one: a name without it precedes.
+    # bash splits words at "=", and click drops a final "=": then the last text is a parameter's name alone.
     if not incomplete and texts and texts[-1] in known:
         return values(texts[-1], "")
     if texts[1:] and texts[-1] == "=":
@@ -57,7 +57,7 @@ def parameters(ctx: click.Context, _param: click.Parameter, incomplete: str) -> 
 
 
 def runs(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """The newest runs of the database, ``last``, and the operators of these runs."""
+    """The newest runs of the database, ``last``, and the operators of the newest runs."""
     from tilewright.core import TilewrightError
     from tilewright.database import Database
     from tilewright.paths import default_path

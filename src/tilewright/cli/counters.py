@@ -1,4 +1,4 @@
-"""A kernel's hardware counters beside its bound, as tables."""
+"""Tables of a kernel's hardware counters, compared with its bound."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ _OTHERS = {
 
 
 def print_profile(out: Console, name: str, profile: Profile) -> None:
-    """One row a resource: clocks of a multiprocessor by the bound and as measured, and what share of the kernel's."""
+    """Prints a row for each resource: an SM's clocks by the bound and as measured, and the share of the kernel's
+    clocks."""
     shown = table("resource", "bound", "measured", "busy", "bound/measured", title=f"counters of {name}")
     for r in profile.resources:
         shown.add_row(r.name, _clocks(r.bound), _clocks(r.measured), percent(r.share), percent(r.ratio))

@@ -1,4 +1,4 @@
-"""Commands declared by their signatures: the default of a parameter is the option or argument that fills it."""
+"""Declares commands by their signatures: the default of a parameter is its option or argument."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Declared:
     bounds: tuple[float | None, float | None] = (None, None)
 
     def add(self, function: Function, name: str, annotation: Any) -> Function:
-        """The function with this parameter declared; ``annotation`` says its type."""
+        """Declares this parameter of a function; its type follows from ``annotation``."""
         several = get_origin(annotation) is tuple
         kind = next(k for k in (get_args(annotation) or (annotation,)) if k is not NoneType)
         found: dict[str, Any] = {}
@@ -45,26 +45,26 @@ class _Declared:
 
 @dataclass(frozen=True, eq=False)
 class _Group:
-    """A parameter that is an instance of a dataclass whose fields are declared as parameters are."""
+    """A parameter that is an instance of a dataclass, whose fields are declared like parameters."""
 
     kind: type[Any]
 
 
 def option(*names: str, low: float | None = None, high: float | None = None, **settings: Any) -> Any:
-    """An option called as its parameter is, or by ``names``. Its type follows from the annotation: ``bool`` is a flag,
-    a tuple may be repeated. ``low``, ``high``: bounds of a number. ``settings``: more of Click's."""
+    """Declares an option with its parameter's name, or ``names``. Its type follows from the annotation: ``bool`` is a
+    flag, a tuple may be repeated. ``low``, ``high``: bounds of a number. ``settings``: further settings of Click."""
     if settings.get("default") is not None:
         settings.setdefault("show_default", True)
     return _Declared(click.option, names, settings, (low, high))
 
 
 def argument(**settings: Any) -> Any:
-    """An argument; a tuple takes the rest of the words."""
+    """Declares an argument; a tuple takes all remaining words."""
     return _Declared(click.argument, (), settings)
 
 
 def options(kind: type[Any]) -> Any:
-    """Options that several commands share, as an instance of the dataclass ``kind``."""
+    """Declares options that several commands share, as an instance of the dataclass ``kind``."""
     return _Group(kind)
 
 
@@ -78,13 +78,14 @@ _JSON = click.option(
 
 
 def wants_json() -> bool:
-    """Whether the command that runs was given ``--json``."""
+    """Whether the running command was given ``--json``."""
     context = click.get_current_context(silent=True)
     return context is not None and bool(context.meta.get(__name__))
 
 
 def declared(name: str, group: click.Group | None = None) -> Callable[[Function], click.Command]:
-    """A command, of ``group`` if one is given, with ``--json`` and what a signature declares as its parameters."""
+    """Decorator that makes a function a command, of ``group`` if given, with ``--json`` and its declared
+    parameters."""
 
     def make(function: Function) -> click.Command:
         hints = get_type_hints(function)

@@ -1,4 +1,4 @@
-"""Groups whose commands are imported when they are used, so that ``--help`` is instant."""
+"""Groups that import their commands on use, so that ``--help`` is instant."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import click
 
 
 class LazyGroup(click.Group):
-    """``lazy``: by command, the module of ``tilewright.cli`` and the name in it that define it, and its help.
+    """A group whose commands are imported on use.
 
-    ``sections``: headings of the help, with the commands below each; the others come last.
+    ``lazy``: by command, its module in ``tilewright.cli``, its name in the module, and its help. ``sections``: the
+    commands under each heading of the help; all other commands come last.
     """
 
     def __init__(

@@ -1,8 +1,4 @@
-"""``tilewright tune`` of several tasks or of a range: searching under one budget, the board of their progress, and
-what came of them.
-
-The board is a live table with a row a task on a terminal, plain lines elsewhere.
-"""
+"""``tilewright tune`` for several tasks or a range: the search under one budget, its progress, and its results."""
 
 from __future__ import annotations
 
@@ -26,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def tune_tasks(tasks: Sequence[TuneTask], settings: TuneSettings, alone: Mapping[str, Any], resume: str | None) -> int:
-    """Tune a file's tasks. ``alone``: options that go with a single task only."""
+    """Tunes a file's tasks; returns the exit code. ``alone``: options that are valid for a single task only."""
     from tilewright.tuner.many import TunedTask
     from tilewright.tuner.ranges import listed_tasks
     from tilewright.tuner.ranges import tune_tasks as tune_listed
@@ -54,7 +50,7 @@ def tune_tasks(tasks: Sequence[TuneTask], settings: TuneSettings, alone: Mapping
 
 
 def tune_misses(settings: TuneSettings, alone: Mapping[str, Any]) -> int:
-    """Tune the stored misses; a miss that was tuned is removed."""
+    """Tunes the stored misses and removes them once tuned; returns the exit code."""
     from tilewright.measure.local_target import find_local_target
     from tilewright.tuner.from_misses import missed, tasks_of
 
@@ -94,7 +90,7 @@ def _table(tuned: Sequence[TunedTask]) -> Table:
 
 
 def tune_for_range(task: TuneTask, settings: TuneSettings, alone: Mapping[str, Any], resume: str | None) -> int:
-    """Tune for a range. ``alone``: options that go with a task of fixed sizes only."""
+    """Tunes a range; returns the exit code. ``alone``: options that are valid for fixed sizes only."""
     from tilewright.tuner.ranges import KERNELS, listed_tasks, tune_range
 
     refuse(alone, "does not go with a range of sizes")
@@ -126,7 +122,7 @@ def kernels_of_range(result: RangeResult) -> Table:
 
 
 def comparison_line(result: RangeResult) -> str:
-    """What was compared, and where it is stored."""
+    """States the comparison's extent, and the database that stores its result."""
     tuned = ", ".join(map(result.places.label, result.tuned))
     return (
         f"{result.compared} kernels were compared at {len(result.sizes)} sizes. A loss is against the fastest kernel "
@@ -166,7 +162,8 @@ class Row(PlainProgress):
 
 
 class Board:
-    """A live table with a row a task on a terminal, plain lines elsewhere. Use it as a context manager."""
+    """Progress of tasks: a live table with a row for each task on a terminal, plain lines elsewhere. Use it as a
+    context manager."""
 
     def __init__(self, tasks: Sequence[TuneTask]) -> None:
         self.rows = [Row(self, label(t)) for t in tasks]
@@ -188,7 +185,7 @@ class Board:
             self._live.stop()
 
     def working(self, row: Row, stage: str = "") -> None:
-        """This task is at work now; on plain lines it is said when that changes."""
+        """Marks a task as in progress; without a terminal a change prints a line."""
         changed = row is not self._at
         if changed and self._at is not None and not stage:
             self._at.state = "waiting"
@@ -218,7 +215,7 @@ def label(task: TuneTask) -> str:
 
 
 def said_failures(tuned: Sequence[TunedTask]) -> int:
-    """Say which tasks failed and why; the exit code."""
+    """Prints which tasks failed and why; returns the exit code."""
     missing = [t for t in tuned if not t.succeeded and not t.unreached]
     unreached = sum(t.unreached for t in tuned)
     if unreached:

@@ -1,4 +1,4 @@
-"""Options that several commands share, and reading ``OP key=value...``."""
+"""Options that several commands share, and the parser of ``OP key=value...``."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ DEVICE = option(
 
 
 def location(db: str | None) -> str:
-    """The database of ``--db``: a path or URL."""
+    """Path or URL of the database of ``--db``."""
     from tilewright.paths import default_path
 
     return db or default_path()
 
 
 def open_database(db: str | None, *, create: bool = False, readonly: bool = True) -> Database:
-    """The database of ``--db``. Raises ``DatabaseError``."""
+    """Opens the database of ``--db``. Raises ``DatabaseError``."""
     from tilewright.database import Database
 
     return Database.open(location(db), create=create, readonly=readonly)
 
 
 class Duration(click.ParamType[float]):
-    """Seconds, or a number with s, m or h behind it."""
+    """Parses a duration in seconds, or with the suffix s, m or h."""
 
     name = "duration"
     _UNITS: ClassVar = {"": 1, "s": 1, "m": 60, "h": 3600}
@@ -72,7 +72,7 @@ class Duration(click.ParamType[float]):
 
 
 def parse_params(params: Sequence[str], dtype: str | None) -> dict[str, str]:
-    """``("m=512", ...)`` to a dictionary of texts; the operator converts them."""
+    """Parses ``("m=512", ...)`` into a dictionary of texts; the operator converts the values."""
     out: dict[str, str] = {}
     for p in params:
         name, sep, value = p.partition("=")
@@ -90,7 +90,7 @@ def parse_params(params: Sequence[str], dtype: str | None) -> dict[str, str]:
 
 
 def stored_name(op: str) -> str:
-    """The name that an operator is stored under: of one from a file, the name that the file gives it."""
+    """The name under which an operator is stored; for ``FILE.py:function``, the operator's own name."""
     return get_operator(op).name if ":" in op or op.endswith(".py") else op
 
 
@@ -99,22 +99,22 @@ def workload_of(op: str, params: Sequence[str], dtype: str | None) -> Workload:
 
 
 def matches(workload: Workload, params: Mapping[str, Any]) -> bool:
-    """Whether a workload has these parameters, its defaults included, as they are written."""
+    """Whether a workload has parameters, defaults included; values are compared as texts."""
     own = {name: str(value) for name, value in (*workload.defaults, *workload.params)}
     return {name: str(value) for name, value in params.items()}.items() <= own.items()
 
 
 def runs_of(database: Database, op: str | None, params: Sequence[str], limit: int | None = None) -> list[StoredRun]:
-    """Runs of an operator's workloads with these parameters, newest first. Raises ``UsageError``."""
+    """Runs of an operator's workloads that match ``params``, the newest first. Raises ``UsageError``."""
     asked = parse_params(params, None)
     found = database.runs(None if asked else limit, op and stored_name(op))
     return [r for r in found if matches(r.task.workload, asked)][:limit]
 
 
 def chosen_run(database: Database, run: str, params: Sequence[str]) -> StoredRun:
-    """A run by its identifier, ``last``, or the newest of an operator, with these parameters.
+    """A run by its identifier or ``last``, or an operator's newest run that matches ``params``.
 
-    Raises ``UsageError`` where there is none.
+    Raises ``UsageError`` without a run.
     """
     if not params:
         try:
@@ -133,9 +133,9 @@ def chosen_run(database: Database, run: str, params: Sequence[str]) -> StoredRun
 
 
 def stored_workload(op: str, params: Sequence[str], dtype: str | None, db: str | None) -> Workload:
-    """A workload of an operator that is known, or of one that a database holds kernels of by that name.
+    """A workload of a known operator, or of an unknown operator whose kernels the database holds.
 
-    Raises ``UsageError`` where there is neither, and where the parameters fit several.
+    Raises ``UsageError`` without a workload, and if the parameters match several.
     """
     try:
         return workload_of(op, params, dtype)
@@ -157,7 +157,7 @@ def stored_workload(op: str, params: Sequence[str], dtype: str | None, db: str |
 
 
 def target_of(name: str, threads: int) -> Target:
-    """The target named, to look at: a CPU's must run here, CUDA's need no GPU.
+    """Parses a target. A CPU's instructions must exist on this machine; CUDA targets need no GPU.
 
     Raises ``UsageError``, and ``TargetUnavailable`` if the machine lacks the instructions.
     """
@@ -168,14 +168,14 @@ def target_of(name: str, threads: int) -> Target:
 
 
 def refuse(given: Mapping[str, Any], why: str, hint: str = "Remove it") -> None:
-    """Raises ``UsageError`` for the first of these options that is given; ``why``: what stands behind its name."""
+    """Raises ``UsageError`` for the first option that is given; ``why``: the message's text after the option's name."""
     for name, value in given.items():
         if value:
             raise UsageError(f"{name} {why}", hint)
 
 
 def resumes(resume: str | None, what: str) -> bool:
-    """Whether ``--resume`` is asked for, of all runs of what has several. Raises ``UsageError`` where it names one."""
+    """Whether ``--resume last`` is given for a search of several runs. Raises ``UsageError`` if it names one run."""
     if resume not in (None, "last"):
         raise UsageError(f"--resume {resume} names one run, but {what} has several", "Write --resume last")
     return resume is not None

@@ -1,4 +1,4 @@
-"""What every command prints: JSON alone on stdout, everything for a person on stderr or a terminal."""
+"""Output of all commands: results on stdout, as JSON or for people, and messages on stderr."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _EVERY = 2.0  # seconds between lines of progress
 
 
 def emit_json(value: dict[str, Any]) -> None:
-    """One JSON object on stdout, with the schema's version."""
+    """Prints one JSON object on stdout, with the schema's version."""
     click.echo(json.dumps({"schema": SCHEMA, **value}))
 
 
 def emit_error(json_mode: bool, kind: str, message: str, hint: str) -> None:
-    """One clear line on stderr; under ``--json`` also the error object on stdout. Nobody need read either."""
+    """Prints an error as one line on stderr, and with ``--json`` as an object on stdout. A closed pipe is ignored."""
     with suppress(BrokenPipeError):
         say(" ".join(f"{message}{'.' if hint else ''} {hint}".split()))
     if json_mode:
@@ -45,20 +45,21 @@ def emit_error(json_mode: bool, kind: str, message: str, hint: str) -> None:
 
 
 def report(data: dict[str, Any], *shown: RenderableType) -> None:
-    """What came of a command on stdout: as JSON, or for a person, in lines, tables and other things that Rich draws."""
+    """Prints a command's result on stdout: ``data`` as JSON with ``--json``, else ``shown``: lines, tables and other
+    renderables of Rich."""
     if wants_json():
         emit_json(data)
         return
     out = console()
     for one in shown:
-        if isinstance(one, str):  # never folded: paths and commands are there to be copied
+        if isinstance(one, str):  # never wrapped, so that paths and commands can be copied
             out.print(safe_text(one), soft_wrap=True)
         else:
             out.print(one)
 
 
 def console(stderr: bool = False) -> Console:
-    """A rich console; a file or a pipe gets plain text, wide enough for the tables."""
+    """A console of Rich. A file or a pipe gets plain text, wide enough for tables."""
     from rich.console import Console
 
     terminal = (sys.stderr if stderr else sys.stdout).isatty()
@@ -67,18 +68,18 @@ def console(stderr: bool = False) -> Console:
 
 
 def say(line: str) -> None:
-    """A line for a person, on stderr."""
+    """Prints a line for people on stderr."""
     click.echo(f"tilewright: {line}", err=True)
 
 
 def say_none(kind: str, make: str, op: str | None, params: Sequence[str]) -> None:
-    """That a database holds no such ``kind`` of thing of an operator, and the command to ``make`` one."""
+    """Prints that a database holds no ``kind`` (run, kernel) of an operator, and the command to ``make`` one."""
     of = f" of {' '.join((op, *params))}" if op else ""
     say(f"no {kind}{of} is stored here. {make} one: {program()} tune {op or 'OP'} {' '.join(params)}".rstrip())
 
 
 class Ticker:
-    """A line on stderr every few seconds of a long piece of work."""
+    """Progress of long work: prints a line on stderr every few seconds."""
 
     def __init__(self, what: str) -> None:
         self.what = what
@@ -95,8 +96,9 @@ def table(
     *columns: str, rows: Iterable[Iterable[object]] = (), overflow: OverflowMethod = "ellipsis",
     title: str | None = None, whole: str | None = None,
 ) -> Table:  # fmt: skip
-    """A plain table of ``rows``, whose cells are texts from anywhere. ``overflow``: what becomes of texts that are too
-    long for their column. ``whole``: a column whose texts stay in one piece, so that they can be copied."""
+    """A plain table of ``rows``; cells are escaped, since their texts may come from other users. ``overflow``:
+    treatment of texts that are too long for their column. ``whole``: a column whose texts are never wrapped, to be
+    copied."""
     from rich.table import Column, Table
 
     heads = (Column(name, overflow=overflow, no_wrap=name == whole) for name in columns)
@@ -107,7 +109,7 @@ def table(
 
 
 def program() -> str:
-    """How to call this command again: its name where it is on the path, else the path to it."""
+    """The command line's first word: ``tilewright`` if it is on the PATH, else the path of this program."""
     here = sys.argv[0]
     if shutil.which("tilewright") or os.path.basename(here) != "tilewright":
         return "tilewright"
@@ -115,7 +117,7 @@ def program() -> str:
 
 
 def task_json(task: Task) -> dict[str, Any]:
-    """A task as the commands' JSON has it."""
+    """A task in the format of the commands' JSON."""
     workload, target = task.workload, task.target
     return {
         "workload": workload.label, "workload_key": workload.key, "target": target.name, "threads": target.threads,
@@ -123,7 +125,7 @@ def task_json(task: Task) -> dict[str, Any]:
 
 
 def kernel_json(kernel: StoredKernel) -> dict[str, Any]:
-    """A stored kernel as the commands' JSON has it."""
+    """A stored kernel in the format of the commands' JSON."""
     workload = kernel.task.workload
     return {
         "op": workload.op, "params": dict(workload.params), **task_json(kernel.task),
@@ -137,18 +139,18 @@ def kernel_json(kernel: StoredKernel) -> dict[str, Any]:
 
 
 def moment(value: float) -> str:
-    """Seconds since the epoch as local time: ``2026-11-21 09:30``."""
+    """Formats seconds since the epoch as local time: ``2026-11-21 09:30``."""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(value))
 
 
 def shown_path(path: str) -> str:
-    """A file's path as seen from here where it lies below, else as it is; addresses of databases too."""
+    """A file's path, relative if it lies below the current folder; a database's URL is unchanged."""
     below = os.path.relpath(path) if "://" not in path else path
     return path if below.startswith(os.pardir) else below
 
 
 def seconds(value: float | None) -> str:
-    """A duration for a person: ``17.6 us``, ``1.19 ms``."""
+    """Formats a duration, as ``17.6 us`` or ``1.19 ms``."""
     return "-" if value is None else with_unit(value, "s")
 
 
@@ -157,12 +159,11 @@ def percent(value: float | None) -> str:
 
 
 def rate(task: Task, value: float | None, share: float | None, here: bool = False) -> str:
-    """``231 GFLOP/s, 81.2% of the FMA peak``: how fast a call of ``value`` seconds is, and its share of the arithmetic
-    peak, which by the kind of target is measured (``here``: by this command) or stated.
+    """States the speed of a call of ``value`` seconds, as ``231 GFLOP/s, 81.2% of the FMA peak``.
 
-    Work that is mostly moving is in bytes a second, which no peak of arithmetic bounds. A share above one is not shown,
-    but its two causes are: the kernel does fewer operations than were counted, or other programs slowed the processor
-    down while the peak was measured.
+    The peak is measured on CPUs (``here``: by this command) and the vendor's on GPUs. Memory-bound workloads are in
+    bytes a second, without a share. A share above 1 is not shown; its possible causes are: the kernel does fewer
+    operations than the operator counts, or other programs ran while the peak was measured.
     """
     from tilewright.backends import backend_for
     from tilewright.kernels.speed import is_compute_bound, is_share, speed

@@ -1,4 +1,4 @@
-"""Ratios to other libraries, kept with the run that the kernel was found in: its page shows them."""
+"""Stores the ratios to other libraries with the run that found the kernel, for the run's page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def keep(path: str, found: Comparison) -> None:
-    """Store the ratios, beside those to others; nothing where the database cannot be written."""
+    """Adds ratios to the run's summary. Does nothing if the database cannot be written."""
     from tilewright.baselines import compare
     from tilewright.database import Database
     from tilewright.insight.result import CONFIDENCE_KEY

@@ -1,4 +1,4 @@
-"""Progress of work that comes in steps: a bar on a terminal, plain lines elsewhere; on stderr."""
+"""Progress of work in steps, on stderr: a bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Steps(Closing):
-    """``total`` steps of one thing; use it as a context manager."""
+    """Progress of ``total`` steps; use it as a context manager."""
 
     def __init__(self, what: str, total: int) -> None:
         self.what, self.total, self.done = what, total, 0
@@ -27,7 +27,7 @@ class Steps(Closing):
             self._row = self._bar.add_task(what, total=total, note="")
 
     def step(self, note: str = "") -> None:
-        """One more is done; ``note`` says how it stands."""
+        """Counts a finished step; ``note``: a short status."""
         self.done += 1
         if self._bar is not None and self._row is not None:
             self._bar.update(self._row, advance=1, note=note)

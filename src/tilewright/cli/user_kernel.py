@@ -1,4 +1,4 @@
-"""The options of ``tune`` that bring a kernel of the user's own, and reading them."""
+"""The options that describe a user's own kernel, and their parser."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OwnKernel:
-    """The options that describe a kernel of the user's own."""
+    """Options that describe a user's own kernel."""
 
     entry: str | None = option(metavar="NAME", help="Kernel of your own: the function in the file.")
     knob: tuple[str, ...] = option(
@@ -33,12 +33,12 @@ class OwnKernel:
     with_templates: bool = option(help="Kernel of your own: search the built-in templates too.")
 
     def given(self) -> dict[str, Any]:
-        """The options by their names on the command line; an option that is not given is empty."""
+        """Values by the option's name on the command line; empty for options that are not given."""
         return {f"--{name.replace('_', '-')}": value for name, value in vars(self).items()}
 
 
 def user_kernel_of(op: str, given: OwnKernel) -> UserKernel | None:
-    """The kernel that OP and these options describe; ``None`` for an operator. Raises ``UsageError``."""
+    """The user's kernel that OP and the options describe; ``None`` for an operator. Raises ``UsageError``."""
     from tilewright.kernels.templates.user_kernel import own_kernel
     from tilewright.kernels.templates.user_kernel.kernel import is_kernel_file, parse_knob
 

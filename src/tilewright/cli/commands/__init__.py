@@ -1,1 +1,1 @@
-"""One module a command; the group ``farm`` is a package."""
+"""The commands: each is one module; the group ``farm`` is a package."""

@@ -1,4 +1,4 @@
-"""``tilewright bench``: the stored kernel beside other libraries, paired in one run."""
+"""``tilewright bench``: a paired comparison of the stored kernel with other libraries."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tilewright.database import Database, StoredKernel
 
 NEAR = 3
-"""Kernels that are named where the one asked for is not there."""
+"""Number of similar kernels that are named if the requested kernel is not stored."""
 
 
 @declared("best")
@@ -70,7 +70,7 @@ def command(
             f"no kernel is stored for {task.workload.label} on {task.target.name}, {counted(threads, 'thread')}",
             f"{near}Tune it: tilewright tune {op} {' '.join(params)}{where}",
         )
-    task = kernel.task  # of a range, the whole of it
+    task = kernel.task  # the range's task, if a kernel of a range serves these sizes
     printed = {}
     if artifact is not None:
         printed = {"source": artifact.source, "kernel_source": without_prelude(artifact.source, artifact.target)}
@@ -92,9 +92,9 @@ def command(
 
 
 def _best(database: Database, task: Task) -> StoredKernel | None:
-    """The task's winner on this processor; for a GPU, which need not be here, on the model stored last.
+    """The task's best kernel on this processor; for a GPU, which need not be in this machine, the last stored kernel.
 
-    What was run on the emulator shows only where there is nothing else.
+    A kernel that was measured on the emulator is returned only if there is no other.
     """
     backend = backend_for(task.target)
     if backend.in_process:
@@ -106,13 +106,14 @@ def _best(database: Database, task: Task) -> StoredKernel | None:
 
 
 def _others(database: Database, task: Task, asked: Mapping[str, str]) -> list[str]:
-    """What is stored of these sizes for other attributes (constant inputs, a layout), targets or threads."""
+    """Stored kernels for the requested parameters with other attributes (constant inputs, a layout), targets or
+    threads."""
     found = (k.task for k in database.kernels(task.workload.op) if k.rank == 1 and matches(k.task.workload, asked))
     return [f"{t.workload.label} on {t.target.name} x{t.target.threads}" for t in found][:NEAR]
 
 
 def _of_range(database: Database, task: Task, device_model: str) -> StoredKernel | None:
-    """The winner of the shortest range of which the task is one size."""
+    """The best kernel of the smallest range that contains the task's sizes."""
     params = dict(task.workload.params)
     found = []
     for k in database.kernels(task.workload.op):

@@ -1,4 +1,4 @@
-"""``tilewright bundle``: one file of kernels, signed, to serve from and to export."""
+"""``tilewright bundle``: signed files of kernels, to serve and to export."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``tilewright cache``: the artifact cache's size, and shrinking it."""
+"""``tilewright cache``: shows and shrinks the artifact cache."""
 
 from __future__ import annotations
 

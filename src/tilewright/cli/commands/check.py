@@ -1,4 +1,4 @@
-"""``tilewright check``: run CUDA kernels on the emulator and compare them with the reference."""
+"""``tilewright check``: runs CUDA kernels on the emulator and compares their results with the reference."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def _subjects(
     operator: Operator, params: tuple[str, ...], dtype: str | None, where: Target, schedule: str,
     template: str | None, seed: int,
 ) -> list[Subject]:  # fmt: skip
-    """The kernels asked for, each distinct text once."""
+    """The kernels of the requested schedules."""
     from tilewright.checking.check import subject_of
     from tilewright.checking.schedules import parse_schedules
     from tilewright.core import Candidate, Task
@@ -258,7 +258,7 @@ def _refuse_large(
 
 
 def _check(checker: Checker, subjects: list[Subject], workers: int) -> tuple[dict[int, Checked], bool]:
-    """Results by number, and whether Ctrl-C ended it early."""
+    """Checks kernels; returns the results by the kernel's number, and whether Ctrl-C ended the check early."""
     results: dict[int, Checked] = {}
     bugs = 0
     with Steps("checking", len(subjects)) as steps:

@@ -1,4 +1,4 @@
-"""The tables of ``tilewright check --profile``: memory traffic by kernel line, beside the least possible."""
+"""The tables of ``tilewright check --profile``: memory traffic by kernel line, compared with the least possible."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ACCESSES = (
 
 
 def print_profile(result: Checked) -> None:
-    """One row for each line and kind of access, then totals."""
+    """Prints a row for each line and kind of access, then totals."""
     from rich.markup import escape
     from rich.table import Table
 

@@ -1,4 +1,4 @@
-"""``tilewright check --sass``: what kernels cost, from their machine code, and with ``--profile`` on a GPU."""
+"""``tilewright check --sass``: the cost of kernels by their machine code, and with ``--profile`` measured on a GPU."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ MOST_CLASSES = 6
 
 
 def report_sass(subjects: Sequence[Subject], reader: Reader | None) -> int:
-    """Compile, disassemble and print every kernel; 1 where the machine code of one is wrong. ``reader``: reads
-    their hardware counters, too."""
+    """Compiles, disassembles and reports every kernel; returns exit code 1 if a kernel's machine code is wrong.
+
+    ``reader`` also reads the kernels' hardware counters.
+    """
     from tilewright.insight.counters import read_subject
 
     items = []
@@ -79,6 +81,6 @@ def report_sass(subjects: Sequence[Subject], reader: Reader | None) -> int:
 
 
 def _name(subject: Subject, cost: KernelCost) -> str:
-    """The template, and which of a schedule's kernels where it has several."""
+    """A kernel's name: its template, with the kernel's suffix if its schedule has several kernels."""
     first = min(subject.symbols, key=len)
     return (cost.template or first) + cost.name.removeprefix(first)

@@ -1,4 +1,4 @@
-"""``tilewright completion``: what makes a shell complete commands, operators, parameters and runs."""
+"""``tilewright completion``: the script by which a shell completes commands, operators, parameters and runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WHERE = {
     "zsh": 'eval "$(tilewright completion zsh)"     # in ~/.zshrc, after compinit',
     "fish": "tilewright completion fish | source     # in ~/.config/fish/config.fish",
 }
-"""How each shell takes its script."""
+"""The command that loads the script, by shell."""
 
 
 @declared("completion")

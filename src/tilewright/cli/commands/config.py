@@ -1,9 +1,8 @@
-"""The configuration: a file and environment variables that stand in for options, and ``tilewright config``.
+"""The configuration by a file and environment variables, and ``tilewright config``.
 
-An option counts before the environment, the environment before the file, the file before a default. Options name
-their environment variable themselves (click's ``envvar``), which is also how a setting that several commands share
-finds them. What is read without the command line, the database's URL and password, goes from the file to the
-environment.
+Precedence: option, environment, file, default. Options name their environment variable (click's ``envvar``); a setting
+that several commands share finds its options by that variable. The database layer reads its URL and password from the
+environment, so these two settings are copied from the file to the environment.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from tilewright.paths import config_root
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting that is not one command's alone: its place in the file, and its environment variable."""
+    """A setting that several commands share: its section and key in the file, and its environment variable."""
 
     section: str
     key: str
@@ -54,35 +53,34 @@ _EXPORTED = (DATABASE_URL, DATABASE_PASSWORD)
 _PATHS = (DATABASE_URL, FARM_CERTS)
 HIDDEN = "***"
 Entry = tuple[tuple[str, str], Any]
-"""Section and key, and the value."""
+"""A file's entry: its section and key, and its value."""
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """The file's values by section and key (``path`` is ``None`` without a file), and the environment as it was
-    before."""
+    """The file's values by section and key (``path`` is ``None`` without a file), and the original environment."""
 
     path: Path | None
     entries: Mapping[tuple[str, str], Any]
     environment: Mapping[str, str]
 
     def exports(self) -> dict[str, str]:
-        """Variables for what the database layer reads from the environment by itself."""
+        """Environment variables to set for the database layer."""
         url, password = (self.entries.get((s.section, s.key)) for s in _EXPORTED)
         there = self.environment.get(DATABASE_URL.variable)
         out = {}
         if url and not there:
             out[DATABASE_URL.variable] = str(url)
-        # A password that stands beside a URL is for that database, not for another one of the environment's.
+        # A password beside a URL in the file is for that database, not for a database that the environment names.
         for_it = url is None or not there or there == url
         if password and for_it and not self.environment.get(DATABASE_PASSWORD.variable):
             out[DATABASE_PASSWORD.variable] = str(password)
         return out
 
     def defaults(self, ctx: click.Context, name: str, command: click.Command) -> dict[str, Any]:
-        """Click's ``default_map`` of a command; of a group, with those of its commands."""
+        """Click's ``default_map`` of a command; a group's includes the maps of its commands."""
         out: dict[str, Any] = {}
-        # A class of devices is for a command that may ask a farm; a runner's --device names one of its own machine.
+        # farm.device names a device class, for commands that may use a farm; a runner's --device is a local device.
         asks_farm = any(isinstance(p, click.Option) and p.envvar == FARM_ADDRESS.variable for p in command.params)
         for param in command.params:
             value = self.entries.get((name, _key(param))) if isinstance(param, click.Option) else None
@@ -101,7 +99,8 @@ class Configuration:
 
 
 def config_path() -> Path:
-    """The file: ``$TILEWRIGHT_CONFIG``, else ``tilewright/config.toml`` in ``$XDG_CONFIG_HOME`` (``~/.config``)."""
+    """Path of the file: ``$TILEWRIGHT_CONFIG``, else ``tilewright/config.toml`` in ``$XDG_CONFIG_HOME``
+    (``~/.config``)."""
     given = os.environ.get("TILEWRIGHT_CONFIG")
     if given:
         return Path(os.path.expanduser(given))
@@ -109,9 +108,9 @@ def config_path() -> Path:
 
 
 def configure(ctx: click.Context) -> None:
-    """Read the file and make its values the defaults of the command that the root context ``ctx`` will run.
+    """Reads the file and makes its values the defaults of the command that the root context ``ctx`` will run.
 
-    Raises ``UsageError`` for a file that cannot be read or says what nobody knows.
+    Raises ``UsageError`` for a file that cannot be read, or with unknown sections or keys.
     """
     configuration = ctx.obj = load(ctx)
     os.environ.update(configuration.exports())
@@ -122,7 +121,7 @@ def configure(ctx: click.Context) -> None:
 
 
 def load(ctx: click.Context) -> Configuration:
-    """The file at ``$TILEWRIGHT_CONFIG`` or its usual place, checked against the commands of ``ctx``."""
+    """Reads the file at :func:`config_path` and checks it against the commands of ``ctx``."""
     environment = dict(os.environ)
     path = config_path()
     try:
@@ -155,7 +154,7 @@ def load(ctx: click.Context) -> Configuration:
 
 
 class _Reader:
-    """Checks what a file says against the settings and the commands' options."""
+    """Checks a file's entries against the settings and the commands' options."""
 
     def __init__(self, ctx: click.Context, path: Path, text: str) -> None:
         self.ctx, self.path, self.text = ctx, path, text
@@ -194,10 +193,10 @@ class _Reader:
                 raise self._wrong(where, f"unknown key {written!r} in [{section}]", _known(key, names, "keys"))
 
     def _option(self, where: tuple[str, ...], param: click.Parameter, value: Any) -> Any:
-        """The value, of the type and in the range that the option has."""
+        """Checks a value against the option's type and range, and returns it."""
         values = value if param.multiple and isinstance(value, list) else [value]
         what, kinds = _expected(param)
-        # bool is an int to Python, and not to a person.
+        # In Python a bool is an int; in the file true is not a number.
         if any(not isinstance(v, kinds) or (isinstance(v, bool) and bool not in kinds) for v in values) or (
             param.multiple and not isinstance(value, list)
         ):
@@ -214,7 +213,7 @@ class _Reader:
         return value
 
     def _placed(self, value: str) -> str:
-        """A path as written in a file: ``~`` is the home folder, and relative ones start at the file's folder."""
+        """Resolves a path in the file: ``~`` is the home folder, and relative paths start at the file's folder."""
         return value if "://" in value else str(self.path.absolute().parent / os.path.expanduser(value))
 
     def _wrong(self, where: tuple[str, ...], message: str, hint: str) -> UsageError:
@@ -223,7 +222,7 @@ class _Reader:
 
 
 def line_of(text: str, where: tuple[str, ...]) -> int | None:
-    """The line, from 1, on which a TOML text gives a key or opens a section; ``None`` where that is not plain."""
+    """Number, from 1, of the line of a TOML text with a key or section header; ``None`` if it is not found."""
     header: tuple[str, ...] = ()
     for number, line in enumerate(text.splitlines(), 1):
         stripped = line.strip()
@@ -273,16 +272,16 @@ def _known(name: str, known: Iterable[str], what: str) -> str:
 
 
 def hide(value: Any) -> Any:
-    """The value, without the passwords in a URL."""
+    """Masks the passwords if the value is a URL."""
     if not isinstance(value, str):
         return value
-    # To the last @: one in the password that is not escaped, as it should be, must not show half of it.
+    # Up to the last @: an unescaped @ in the password must not expose a part of it.
     value = re.sub(r"(://[^/?#@:]*):.*@", rf"\1:{HIDDEN}@", value)
     return re.sub(r"(?i)([?&](?:\w*password|\w*secret|scram_\w+_key)=)[^&]*", rf"\1{HIDDEN}", value)
 
 
 def _rows(configuration: Configuration) -> Iterator[dict[str, Any]]:
-    """Every shared setting and every entry of the file: where it stands, its value, and where that is from."""
+    """Yields every shared setting and every entry of the file, with its value and the value's source."""
     from tilewright.paths import default_path
 
     left = dict(configuration.entries)

@@ -1,4 +1,4 @@
-"""``tilewright dashboard``: the database and the farm as web pages and metrics."""
+"""``tilewright dashboard``: serves web pages and metrics of the database and the farm."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def command(
     from tilewright.dashboard.serving.connections import Limits
     from tilewright.dashboard.serving.serve import open_place, serve
 
-    open_database(db).close()  # before anything listens
+    open_database(db).close()  # errors of the database come before the server listens
     farm = FarmSource(address, certs_for(address, certs)) if address else None
     place = open_place(
         host, port, token_file=token_file, tls_cert=tls_cert, tls_key=tls_key, behind_proxy=behind_proxy,

@@ -1,4 +1,4 @@
-"""``tilewright db``: upgrade, move, merge, shrink and back up databases."""
+"""``tilewright db``: upgrades, exports, imports, merges, shrinks and backs up databases."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def command() -> None:
 
 
 def _stoppable(after: str) -> Callable[[F], F]:
-    """Ctrl-C and SIGTERM as one line that says what holds after them."""
+    """Decorator that reports Ctrl-C and SIGTERM in one line; ``after`` says what state they leave."""
 
     def decorate(function: F) -> F:
         @wraps(function)
@@ -198,7 +198,7 @@ def export(
 
 
 def _to_stdout(lines: Iterable[str]) -> None:
-    """Write lines past Python's own buffer, which would try again at exit what a full disk refused."""
+    """Writes lines past ``sys.stdout``'s buffer: at exit Python would write again what a full disk refused."""
     from tilewright.database.errors import explain
 
     try:
@@ -300,7 +300,7 @@ def merge(
 
 
 def _finish(database: Database, found: list[tuple[str, Imported]], rebuild: bool, trust: bool, device: str) -> int:
-    """Say what came in, rebuild if asked to, and give the exit code."""
+    """Reports the imported rows, builds the winners if ``rebuild``, and returns the exit code."""
     out = console(stderr=wants_json())
     for name, i in found:
         out.print(
@@ -368,7 +368,7 @@ def rebuild(
 def _rebuild(
     database: Database, op: str | None, device: str, again: bool, trust: bool
 ) -> tuple[list[dict[str, Any]], int]:
-    """Rebuild with a line for each winner; returns the rows, and how many failed."""
+    """Builds winners and prints a line for each; returns their rows of JSON and the number of failures."""
     from tilewright.database.transfer import winners
     from tilewright.tuner.import_winners import import_winners
 

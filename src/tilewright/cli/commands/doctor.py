@@ -1,4 +1,4 @@
-"""``tilewright doctor``: packages, compilers and devices, and what keeps them from tuning."""
+"""``tilewright doctor``: checks packages, compilers and devices, and lists problems that prevent tuning."""
 
 from __future__ import annotations
 

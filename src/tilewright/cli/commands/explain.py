@@ -1,4 +1,4 @@
-"""``tilewright explain RUN``: what bounds the winner, which knobs matter, what to try next."""
+"""``tilewright explain RUN``: shows what bounds the winner, which knobs matter, and what to try next."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def command(
         draw(drawn, target, dark)
     if wants_json():
         data = {**found.to_json(), "charts": [c.to_json() for c in drawn], "file": str(target) if target else None}
-        if (won := found.winner) is not None:  # the names of 0.1
+        if (won := found.winner) is not None:  # keys of version 0.1
             data["winner"] |= {
                 "seconds": won.search_seconds, "final": won.final_seconds, "default": won.default_search_seconds,
                 "paired": won.gain and won.gain.ratio,
@@ -106,7 +106,7 @@ def _print(found: Explanation) -> None:
     for n, step in enumerate(found.steps, 1):
         _paragraph(out, f"{n}. {step.do} ({step.why.removesuffix('.')}.)")
         if step.command:
-            # On one line however long it is, so that it can be copied.
+            # Never wrapped, so that it can be copied.
             out.print(safe_text(f"       {step.command}"), style="cyan", soft_wrap=True)
 
 

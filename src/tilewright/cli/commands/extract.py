@@ -1,4 +1,4 @@
-"""``tilewright extract``: the tasks of an ONNX model."""
+"""``tilewright extract``: lists the tasks of an ONNX model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def sizes_of(given: tuple[str, ...]) -> dict[str, Size]:
-    """``NAME=VALUE`` and ``NAME=LOW..HIGH`` texts as sizes. Raises ``UsageError``."""
+    """Parses ``NAME=VALUE`` and ``NAME=LOW..HIGH`` texts as sizes. Raises ``UsageError``."""
     from tilewright.models.model_file import size_of
 
     out: dict[str, Size] = {}
@@ -95,6 +95,6 @@ def command(
 
 
 def taken_of(taken: int, operators: int) -> str:
-    """How much of a model kernels compute, in words."""
+    """States the number and share of a model's operators that kernels compute."""
     share = percent(taken / operators) if operators else "none"
     return f"kernels compute {taken} of {operators} operators ({share})"

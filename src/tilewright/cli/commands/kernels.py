@@ -1,4 +1,4 @@
-"""``tilewright kernels``: the stored kernels, which Library serves."""
+"""``tilewright kernels``: lists the stored kernels, which Library serves."""
 
 from __future__ import annotations
 

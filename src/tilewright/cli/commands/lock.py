@@ -1,4 +1,4 @@
-"""``tilewright lock``: a lock file, which pins Library to the kernels stored now."""
+"""``tilewright lock``: writes a lock file, which pins Library to the kernels stored now."""
 
 from __future__ import annotations
 

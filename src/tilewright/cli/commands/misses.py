@@ -1,4 +1,4 @@
-"""``tilewright misses``: look-ups of programs that found no tuned kernel."""
+"""``tilewright misses``: lists programs' look-ups that found no tuned kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``tilewright model``: the cost model that runs start from."""
+"""``tilewright model``: manages the cost model from which runs start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``tilewright ops``: the operators, their parameters and an example of each."""
+"""``tilewright ops``: lists the operators, with their parameters and an example."""
 
 from __future__ import annotations
 

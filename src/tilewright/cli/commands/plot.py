@@ -1,4 +1,4 @@
-"""``tilewright plot RUN``: charts of a run."""
+"""``tilewright plot RUN``: draws charts of a run."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from tilewright.insight.chart import Chart
 
 RECORDS = 2000
-"""Whole trials that a chart is made of at most: an even sample of more, the fastest included."""
+"""Most whole trials that a chart uses; of a longer run, the fastest trial and an even sample."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """A run to draw, with the runs to compare it with; reads what a chart asks for, once."""
+    """The data of charts: a run, and the runs to compare it with. Trials are read when a chart first needs them."""
 
     database: Database
     run: StoredRun
@@ -153,7 +153,7 @@ def _check_use(name: str, knob: str | None, others: tuple[str, ...]) -> None:
 
 
 def _target(name: str, output: str | None) -> Path | None:
-    """Where to write, checked before anything is read."""
+    """The file or folder to write; errors of its path come before the database is read."""
     from tilewright.plots import check_path
 
     if output is None:
@@ -169,7 +169,7 @@ def _target(name: str, output: str | None) -> Path | None:
 
 
 def _all(source: Source) -> dict[str, Chart]:
-    """Every chart that this run has."""
+    """All charts for which the source has data."""
     without = {"knob"} if not source.knob else set()
     without |= {"compare"} if not source.others else set()
     without |= {"knob", "parallel", "importance"} if not source.records else set()
@@ -177,12 +177,12 @@ def _all(source: Source) -> dict[str, Chart]:
 
 
 def _titled(chart: Chart, label: str) -> Chart:
-    """The chart with what was tuned in its title."""
+    """A chart with the workload's label in its title."""
     return chart if label in chart.title else replace(chart, title=f"{chart.title}: {label}")
 
 
 def _write(charts: dict[str, Chart], target: Path, suffix: str, dark: bool) -> dict[str, str]:
-    """Draw them into ``target``: one file, or with a ``suffix`` a folder of files."""
+    """Draws charts into ``target``, one file, or with a ``suffix`` a folder of files; returns the files by chart."""
     from tilewright.plots import draw
 
     if not suffix:

@@ -1,4 +1,4 @@
-"""``tilewright prepare``: rank and compile kernels on a machine without a GPU, for a run on a GPU."""
+"""``tilewright prepare``: ranks and compiles kernels on a machine without a GPU, for a run on a GPU."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tilewright.tuner.prepare import Prepared
 
 VERIFY_SECONDS = 20.0
-"""Seconds on the emulator that one kernel may take before smaller sizes are used."""
+"""Estimated seconds of a kernel on the emulator above which it is checked at smaller sizes."""
 
 
 @declared("prepare")
@@ -98,7 +98,7 @@ def command(
 
 
 def _small(operator: Operator, workload: Workload) -> Workload | None:
-    """Smaller sizes to verify on; ``None`` where the workload's own will do."""
+    """A workload of smaller sizes to check on; ``None`` if the workload's own sizes are small enough."""
     from tilewright.checking import cost as check_cost
     from tilewright.checking.check import ORDERS, SETS
 

@@ -1,4 +1,4 @@
-"""``tilewright run``: a whole model with tuned kernels, checked against onnxruntime."""
+"""``tilewright run``: runs a whole model with tuned kernels and compares it with onnxruntime."""
 
 from __future__ import annotations
 
@@ -102,8 +102,11 @@ def command(
 
 @dataclass(frozen=True)
 class Run:
-    """A run of a network for sizes of its open axes, if it has some. ``spent``: seconds of its parts; ``seconds``: of
-    the whole network and of onnxruntime, where these were timed."""
+    """A run of a network at sizes of its symbolic dimensions.
+
+    ``sizes``: empty for a network without symbolic dimensions. ``spent``: seconds of each part. ``served_share``: share
+    of the time that kernels take. ``seconds``: of the whole network and of onnxruntime, empty if they were not timed.
+    """
 
     sizes: dict[str, int]
     compared: Comparison
@@ -113,7 +116,7 @@ class Run:
 
     @staticmethod
     def of(network: Network, model: Model, given: Mapping[str, Any], threads: int, benchmark: int | None) -> Run:
-        """Run and compare, on the inputs ``given`` and others that are drawn."""
+        """Runs the network and compares its outputs. Inputs are ``given``, missing inputs are random."""
         from tilewright.measure.comparing import in_turns
         from tilewright.models.importer import Importer
         from tilewright.models.inputs import random_inputs
@@ -142,14 +145,14 @@ class Run:
         return Run(sizes, compared, spent, ours / sum(spent) if sum(spent) else 0.0, seconds)
 
     def timed(self) -> dict[str, Any]:
-        """The seconds and their ratio, where there are some."""
+        """The seconds and their ratio, as JSON; empty if the network was not timed."""
         if not self.seconds:
             return {}
         return {"seconds": self.seconds, "speedup": self.seconds["onnxruntime"] / self.seconds["tilewright"]}
 
 
 def _shown(data: dict[str, Any]) -> Iterator[RenderableType]:
-    """What a person reads of a run: who computes what, then a line for each size and for the whole."""
+    """Yields the report of a run: a table of operators, then lines for each size and for the whole model."""
     rows = (
         (
             line["by"], line["what"], line["calls"], f"{line['operators']} ({percent(line['share'])})",

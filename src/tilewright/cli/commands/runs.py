@@ -1,4 +1,4 @@
-"""``tilewright runs``: the tuning runs, newest first."""
+"""``tilewright runs``: lists the tuning runs, newest first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def run_row(run: StoredRun) -> dict[str, Any]:
-    """A run as JSON; ``show`` prints the same fields first."""
+    """A run as JSON; the JSON of ``show`` begins with these fields."""
     from tilewright.tuner.result import default_is_best
 
     return {

@@ -1,4 +1,4 @@
-"""``tilewright show RUN``: a run's trials and failures, with charts."""
+"""``tilewright show RUN``: shows a run's trials and failures, with charts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tilewright.database.records import TrialPoint
 
 FASTEST = 10
-"""Trials listed without ``--trials``."""
+"""Number of trials that are listed without ``--trials``."""
 
 
 @declared("show")

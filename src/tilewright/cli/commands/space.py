@@ -1,4 +1,4 @@
-"""``tilewright space``: the search space of an operator: its knobs, and one schedule."""
+"""``tilewright space``: shows the search space of an operator: its knobs, and one schedule."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def command(
 
 
 def _row(space: SearchSpace, choice: Choice) -> dict[str, Any]:
-    """A knob as JSON, with what it means."""
+    """A knob as JSON, with its label and explanation."""
     from tilewright.search_space import knob
 
     meant = knob(space.template, choice.name)

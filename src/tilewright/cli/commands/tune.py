@@ -1,4 +1,4 @@
-"""``tilewright tune``: search for the fastest kernel, and print the result."""
+"""``tilewright tune``: searches for the fastest kernel, and prints the result."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def command(
       tilewright tune mm.cpp --entry mm --knob BM=32,64 --reference matmul m=512 n=512 k=512
       tilewright tune matmul m=512 n=512 k=512 --farm tls://farm.example.org:8786 --certs certs --device all
     """
-    # For NumPy, imported below: idle threads of its library would spin on the cores on which kernels are timed.
+    # Set before NumPy is imported: OpenBLAS's idle threads would spin on the cores on which kernels are timed.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from tilewright.tuner import TuneSettings, tune, tune_all
     from tilewright.tuner.progress import PlainProgress, progress
@@ -187,10 +187,10 @@ def command(
 def _told(
     result: TuneResult | TilewrightError, words: Sequence[str], prefix: str, *, compares: bool
 ) -> tuple[dict[str, Any], int]:
-    """Say what came of a run; its JSON and the exit code.
+    """Prints a run's result; returns its JSON and the exit code.
 
-    ``words``: the operator and its parameters; ``prefix``: which of several runs it is; ``compares``: whether NumPy is
-    timed beside it.
+    ``words``: the operator and its parameters. ``prefix``: the device class, if there are several runs. ``compares``:
+    whether the kernel is compared with NumPy.
     """
     data: dict[str, Any] = {}
     problem = result if isinstance(result, TilewrightError) else _no_success(result)
@@ -212,8 +212,10 @@ def _told(
 
 
 def _require_own_place(db: str | None) -> None:
-    """Refuse at once what no program would open afterwards: a database in a folder that others write. Folders are made,
-    and where one was named that is said: the name may be mistyped."""
+    """Raises ``DatabaseError`` for a database in a folder that other users can write: no program would open it later.
+
+    If ``db`` names a missing folder, which the run will make, this is printed: the name may be mistyped.
+    """
     from tilewright.paths import default_path
     from tilewright.runtime.trust import require_place
 
@@ -236,7 +238,7 @@ def _farm(address: str, certs: Path | None, priority: str) -> Farm:
 
 
 def _no_success(result: TuneResult) -> TilewrightError | None:
-    """What to say of a run without a right trial, whatever an earlier one has stored."""
+    """The error for a run without a correct kernel, even if an earlier run has stored one; ``None`` after success."""
     if result.best and not result.all_failed:
         return None
     again = f"{program()} show {result.run} --db {shown_path(result.database)}"
@@ -244,7 +246,8 @@ def _no_success(result: TuneResult) -> TilewrightError | None:
 
 
 def _against_numpy(result: TuneResult) -> Comparison | None:
-    """A short paired comparison with NumPy, where it has the operator."""
+    """A short paired comparison with NumPy; ``None`` if NumPy lacks the operator or the kernel cannot be called
+    here."""
     from tilewright.backends.cpu.device import parse_device
     from tilewright.baselines.compare import compare
     from tilewright.baselines.libraries import BASELINES
@@ -265,7 +268,7 @@ def _against_numpy(result: TuneResult) -> Comparison | None:
 
 
 def _gate(gate: Mapping[str, Any]) -> str:
-    """What the static gate kept from being compiled and measured."""
+    """States how many kernels the static checks refused before compiling or measuring, and why."""
     reasons = Counter(gate["before"]) + Counter(gate["after"])
     refused = ", ".join(f"{n} {why}" for why, n in reasons.most_common()) or "none"
     share = gate["gate_seconds"] / max(gate["compile_seconds"], 1e-9)

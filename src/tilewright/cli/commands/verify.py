@@ -1,4 +1,4 @@
-"""``tilewright verify``: check and time the stored kernels again."""
+"""``tilewright verify``: checks and times the stored kernels again."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ COMMANDS = {
     "ready": ("ask", "Readiness check: do enough runners take work?"),
     "doctor": ("doctor", "List what a farm needs and this machine lacks."),
 }
-"""Every command of the group: the module of this package that defines a command of that name, and its help."""
+"""The group's commands: the module of this package that defines the command, and its help."""
 
 
 @click.group(

@@ -16,7 +16,7 @@ from tilewright.farm.health import SOON, Problem, problems, worker_state
 from tilewright.farm.subjects import LOOKERS
 from tilewright.units import counted, duration
 
-SHORT = 10.0  # seconds for which a question waits for a server that is away
+SHORT = 10.0  # seconds that a question waits for a server that does not answer
 
 REACHED = options(Reached)
 NAME = argument(metavar="NAME")
@@ -182,14 +182,14 @@ def _table(found: Mapping[str, Any], wrong: Sequence[Problem]) -> Any:
 
 
 def _wrong(problem: Problem) -> Any:
-    """A problem, with what to do below it."""
+    """A problem with its hint on the line below."""
     from rich.text import Text
 
     return Text.assemble((safe_text(problem.message), "red"), f"\n  {safe_text(problem.hint)}")
 
 
 def _engine(found: Mapping[str, Any]) -> str:
-    """The server in a line: its version, connections and what it stores."""
+    """The server in one line: its version, connections and stored bytes."""
     server = found["server"]
     parts = [str(server.get("engine", "a server that another program runs"))]
     if server.get("peers", 1) > 1:

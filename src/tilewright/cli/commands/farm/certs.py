@@ -1,4 +1,4 @@
-"""``tilewright farm init|issue|revoke|certs``: the farm's certificates. No part of it needs a running farm."""
+"""``tilewright farm init|issue|revoke|certs``: the farm's certificates. These commands need no running farm."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def _row(certificate: Peer, now: float | None = None) -> dict[str, Any]:
 
 
 def _users(folder: Path) -> list[str]:
-    """What to copy to the servers' machines: the list in every server's folder, or else the authority's."""
+    """The ``users.json`` files to copy to the servers' machines: of every server's folder, else the authority's."""
     from tilewright.farm.pki.certificates import server_folders
     from tilewright.farm.pki.identity import USERS
 

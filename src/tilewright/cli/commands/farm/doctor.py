@@ -1,4 +1,4 @@
-"""``tilewright farm doctor``: what a farm needs, and what of it this machine lacks."""
+"""``tilewright farm doctor``: lists what a farm needs, and what is missing on this machine."""
 
 from __future__ import annotations
 

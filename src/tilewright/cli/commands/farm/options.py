@@ -17,13 +17,14 @@ CERTS = option(
 
 
 def certs_for(address: str, certs: Path | None) -> Path | None:
-    """``--certs`` as it counts for an address: one in the clear takes none."""
+    """The folder ``--certs``; ``None`` for an unencrypted address (``tcp://``)."""
     return None if certs is None or address.startswith("tcp://") else certs.expanduser()
 
 
 @dataclass(frozen=True)
 class Reached:
-    """How a command reaches its farm: the address, as an argument or as ``--farm``, and the certificates."""
+    """Options by which a command reaches its farm: the address, as an argument or as ``--farm``, and the
+    certificates."""
 
     certs: Path | None = CERTS
     farm: str | None = option(metavar="ADDRESS", help="The farm's address, if it is not given as ADDRESS.")
@@ -31,17 +32,17 @@ class Reached:
 
     @property
     def given(self) -> str | None:
-        """The address, if one is given."""
+        """The given address, if any."""
         return self.farm or self.address
 
     @property
     def where(self) -> str:
-        """The address. Raises ``UsageError`` where none is given."""
+        """The address. Raises ``UsageError`` without an address."""
         if not self.given:
             raise UsageError("no farm address is given", "Write tls://HOST:PORT, or set TILEWRIGHT_FARM")
         return self.given
 
     @property
     def credentials(self) -> Path | None:
-        """The folder of certificates for this address; ``None`` for one in the clear."""
+        """The folder of certificates for this address; ``None`` for an unencrypted address."""
         return certs_for(self.where, self.certs)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tilewright.farm.workers.service import Service
 
 STOPPED = 143  # exit code after SIGTERM with work left, 128 + SIGTERM
-SAME_SECONDS = 0.5  # systemd and Slurm tell every process of a service, and so does the one that started it
+SAME_SECONDS = 0.5  # systemd and Slurm signal every process of a service, and the parent process signals its children
 DRAIN_SECONDS = option(
     low=0, default=60.0, metavar="S", help="Seconds that running work may take to finish after SIGTERM or Ctrl-C."
 )
@@ -33,7 +33,7 @@ NAME = option(metavar="NAME", help="Name of this runner or builder in the farm. 
 
 
 def show(data: dict[str, Any], *lines: str) -> None:
-    """Print what a script waits for, at once also where stdout is a pipe."""
+    """Reports a result and flushes stdout, because a script may wait for it at a pipe."""
     report(data, *lines)
     sys.stdout.flush()
 
@@ -43,14 +43,15 @@ def say(line: str) -> None:
 
 
 def relay(line: str) -> None:
-    """Write a line of the log. A service goes on where nobody reads that any more, or where a disk is full."""
+    """Writes a line of the log. Errors are ignored: a service goes on if the log's reader is gone or its disk is
+    full."""
     with contextlib.suppress(OSError):
         click.echo(line, err=True)
 
 
 @dataclass(frozen=True)
 class Keeping:
-    """Options of the server, and of a keeper that runs alone."""
+    """Options that the server and the separate keeper share."""
 
     storage: float = option(
         low=0.1,
@@ -67,7 +68,7 @@ class Keeping:
     )
 
     def settings(self, servers: int) -> dict[str, Any]:
-        """The arguments of a keeper beside one or several servers."""
+        """The keeper's arguments, for a number of servers."""
         return {
             "storage": int(self.storage * (1 << 30)), "heartbeat": self.heartbeat, "patience": self.patience,
             "replicas": self.replicas or min(3, max(1, servers)),
@@ -138,7 +139,7 @@ def server(
 
 
 scheduler = server
-"""The command's name in version 0.1; goes in 0.3."""
+"""The command's name in version 0.1; it will be removed in 0.3."""
 
 CLUSTER_HINT = "Pass --cluster NAME, --listen HOST:PORT and a --route for each server"
 
@@ -284,7 +285,7 @@ def builder(
 
 
 async def _work(make: Callable[[], Service], drain_seconds: float) -> int:
-    """Serve until drained or told to stop: the first signal drains, the second ends at once."""
+    """Serves until drained or stopped; returns the exit code. The first signal drains, the second stops at once."""
     code = 0
     tasks: list[asyncio.Task[None]] = []
 
@@ -298,7 +299,7 @@ async def _work(make: Callable[[], Service], drain_seconds: float) -> int:
     def stop() -> None:
         service.stop()
 
-    # First: what looks for devices and compilers would swallow a signal's exception, or fall over it.
+    # Handlers come first: the search for devices and compilers would swallow a signal's exception, or break at it.
     on_signals(lambda: tasks.append(asyncio.get_running_loop().create_task(leave())), stop)
     service = make()
     shown = asyncio.create_task(_show_when(service.connected, lambda: _described(service)))
@@ -316,14 +317,14 @@ def _described(service: Service) -> dict[str, Any]:
 
 
 async def _show_when(ready: asyncio.Event, data: Callable[[], dict[str, Any]]) -> None:
-    """Print an object for a script, if one reads, once a service is ready; the log tells a person."""
+    """Prints an object for a script once ``ready`` is set; people read the log."""
     await ready.wait()
     with contextlib.suppress(OSError):
         show(data())
 
 
 def on_signals(first: Callable[[], object], again: Callable[[], object] = lambda: None) -> None:
-    """Have SIGTERM and Ctrl-C call ``first``, and later ones ``again``."""
+    """Has the first SIGTERM or Ctrl-C call ``first``, and later signals ``again``."""
     loop = asyncio.get_running_loop()
     heard: list[float] = []
 

@@ -1,4 +1,4 @@
-"""``tilewright farm up``: a whole farm by one command, on one machine or in a Slurm allocation."""
+"""``tilewright farm up``: runs a whole farm by one command, on one machine or in a Slurm allocation."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from tilewright.measure.devices import find_all
 from tilewright.paths import cache_root
 
 Crew = tuple[list[Child], list[Child]]
-"""Children with runners, and the others."""
+"""The children that run runners, and the other children."""
 
 PORT = 8786
-PATIENCE = 60.0  # seconds after which a farm opens with the runners that it has
+PATIENCE = 60.0  # seconds after which a farm opens with the runners that are ready
 
 
 @declared("up")
@@ -78,7 +78,7 @@ def up(
     if slurm:
         nodes = allocation.nodes()
         allocation.check_certificates(certs, nodes)
-        allocation.on_each_node(nodes, ())  # whether srun is there
+        allocation.on_each_node(nodes, ())  # raises if srun is missing
     if leash:
         os.environ["CUDA_VISIBLE_DEVICES"] = allocation.visible_gpus()
     devices = [] if slurm else find_all(runners)
@@ -107,7 +107,7 @@ def up(
     with contextlib.ExitStack() as stack:
         if state is None and port:
             state = cache_root() / f"farm-{port}"
-        elif state is None:  # nobody comes back to a server that had any port
+        elif state is None:  # with a free port no client can return after a restart, so the state is temporary
             folder = tempfile.TemporaryDirectory(prefix="tilewright-farm-", ignore_cleanup_errors=True)
             state = Path(stack.enter_context(folder))
         hub = Hub(certs, listen, port, state, storage=STORAGE.most, say=lambda line: say(f"server: {line}"))
@@ -121,7 +121,7 @@ def up(
 
 
 def _hosts(host: str | None, tls: bool, slurm: bool) -> tuple[str, str]:
-    """Where the server listens, and the name by which it is reached."""
+    """Returns the address at which the server listens, and the host name in the farm's address."""
     everywhere = ("0.0.0.0", "::")
     if host and host not in everywhere:
         return ("0.0.0.0" if slurm and tls else host), host
@@ -131,14 +131,15 @@ def _hosts(host: str | None, tls: bool, slurm: bool) -> tuple[str, str]:
 
 
 class _Up:
-    """The children of one farm until they are told to leave. ``crew`` makes them, for an address."""
+    """Runs the children of one farm until they are told to leave. ``crew`` makes the children for an address."""
 
     def __init__(self, crew: Callable[[str], Crew], drain_seconds: float) -> None:
         self._make, self._drain_seconds = crew, drain_seconds
         self._leave, self._hurry = asyncio.Event(), asyncio.Event()
 
     async def run_with(self, hub: Hub, named: str, show: Callable[[str], None]) -> int:
-        """Serve; ``show`` is called with the address once the runners take work."""
+        """Runs server and children; returns the exit code. ``show`` is called with the address once the runners take
+        work."""
         on_signals(self._told, self._hurry.set)
         try:
             if not await self._unless_told(hub.start()):
@@ -149,7 +150,7 @@ class _Up:
             await hub.stop()
 
     async def run_for(self, address: str, leash: bool) -> int:
-        """Work for a farm that is elsewhere."""
+        """Runs children for a farm at ``address``; returns the exit code."""
         on_signals(self._told, self._hurry.set)
         if not leash:
             return await self._work(address, lambda _address: None)
@@ -180,7 +181,7 @@ class _Up:
         return 1 if any(c.code for c in runners) else 0
 
     async def _opening(self, crew: list[Child], runners: list[Child]) -> None:
-        """Until everyone works or is gone, or time is over."""
+        """Waits until every child is ready or gone; after ``PATIENCE`` seconds one ready runner is enough."""
         until = time.monotonic() + PATIENCE
         while not _gone(runners) and not all(c.ready.is_set() or c.over.is_set() for c in crew):
             if time.monotonic() > until and any(c.ready.is_set() for c in runners):
@@ -188,7 +189,7 @@ class _Up:
             await asyncio.sleep(0.05)
 
     async def _unless_told(self, work: Awaitable[object]) -> bool:
-        """Do something until told to leave; whether it was done."""
+        """Runs ``work`` until it ends or the farm is told to leave; returns whether it ended."""
         doing, told = asyncio.ensure_future(work), asyncio.ensure_future(self._leave.wait())
         await asyncio.wait({doing, told}, return_when=asyncio.FIRST_COMPLETED)
         told.cancel()
