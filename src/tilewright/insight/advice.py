@@ -1,4 +1,4 @@
-"""The next steps after a run: at most five, each with its reason and, where one command does it, that command."""
+"""The next steps after a run: at most five, each with its reason and, if one command is enough, the command."""
 
 from __future__ import annotations
 
@@ -28,19 +28,20 @@ if TYPE_CHECKING:
 
 MOST = 5
 OFTEN = 0.25
-"""A kind of failure that this share of the trials ended in deserves a look."""
+"""Share of the trials with one kind of failure above which a step suggests to look at these failures."""
 NOISY = 0.1
-"""A spread of the winner's samples, over their median, from which on noise hides what is to be found."""
+"""Spread of the winner's samples, over their median, above which the measurements count as noisy."""
 DRIFT = 1.2
-"""A winner's final time over its search time, or the reverse, from which on the machine changed meanwhile."""
+"""Ratio of a winner's final time and search time, in either direction, from which on the machine's speed has
+changed."""
 RARE = 10
-"""Trials of a template below which it was barely tried."""
+"""Number of trials below which a template counts as barely tried."""
 
 
 @dataclass(frozen=True)
 class Step(Json):
-    """``do``: what to try; ``why``: the observation in the run that suggests it; ``command``: what does it, where one
-    command does."""
+    """A suggested step. ``do``: what to try; ``why``: the observation in the run that suggests it; ``command``: the
+    command for it, if one command is enough."""
 
     do: str
     why: str
@@ -48,7 +49,7 @@ class Step(Json):
 
 
 def tune_command(run: StoredRun, db: str | None) -> str | None:
-    """The command that tunes a run's task again; ``None`` on a farm, and where :func:`tune_words` knows no words."""
+    """The command that tunes a run's task again; ``None`` on a farm, and if :func:`tune_words` returns ``None``."""
     from tilewright.backends import is_emulated
 
     emulated, words = is_emulated(run.device_model), tune_words(run)
@@ -105,7 +106,7 @@ def _noise(winner: TrialRecord, limits: Limits | None) -> Iterator[Step]:
 
 
 def _more_trials(run: StoredRun, progress: Progress, command: str | None) -> Iterator[Step]:
-    """One step, if any: going on to as many trials as the data speak for."""
+    """Suggests to resume the run, with a number of trials that the data justify; yields at most one step."""
     if progress.outlook == "exhausted":
         return
     left = run.trials_wanted - run.trials
@@ -145,14 +146,14 @@ def _spaces(
     run: StoredRun, records: Sequence[TrialRecord], winner: TrialRecord, effects: Sequence[KnobEffect],
     command: str | None,
 ) -> Iterator[Step]:  # fmt: skip
-    """Parts of the search space that were barely tried: values beyond the winner's, and whole templates."""
+    """Suggests barely tried parts of the search space: knob values beyond the winner's, and whole templates."""
     from tilewright.kernels.templates import task_space
     from tilewright.tuner import user_kernel
 
     try:
         kernel = user_kernel.of_run(run)
         spaces = task_space(run.task, user_kernel.templates_of(kernel, run.task)).live
-    except Exception:  # stored by anything, read by today's templates: whatever they stumble over, nothing is known
+    except Exception:  # the stored task may be invalid for today's templates in any way; then there is no suggestion
         return
     own = next((s for s in spaces if s.template == winner.schedule.template), None)
     if own is not None:
@@ -201,7 +202,7 @@ def _elsewhere(run: StoredRun, progress: Progress, command: str | None) -> Itera
 
 
 def _threads(run: StoredRun, db: str | None) -> Iterator[Step]:
-    """Long kernels on one core of a processor; how many cores it has is not stored."""
+    """Suggests several threads for a long kernel on one core. The processor's number of cores is not stored."""
     from tilewright.backends import backend_for
 
     threaded = backend_for(run.task.target).in_process

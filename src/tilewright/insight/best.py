@@ -13,7 +13,7 @@ BAND = "The final times the fastest trials again. Band: the middle half of the s
 
 
 def improvements(points: Sequence[TrialPoint]) -> list[TrialPoint]:
-    """The trials that were faster than all before them, by number."""
+    """The trials that were faster than all earlier trials, by number."""
     found: list[TrialPoint] = []
     least: float | None = None
     for p in sorted(points, key=lambda p: p.number):
@@ -25,20 +25,21 @@ def improvements(points: Sequence[TrialPoint]) -> list[TrialPoint]:
 
 
 def least_of(points: Sequence[TrialPoint]) -> tuple[int, float] | None:
-    """The trial with the least search time, and that time; ``None`` where no trial was measured."""
+    """Number and search time of the fastest trial; ``None`` if no trial was measured."""
     better = improvements(points)
     return (better[-1].number, time_of(better[-1]) or 0.0) if better else None
 
 
 def best_over_trials(points: Sequence[TrialPoint], label: str = "") -> XY:
-    """Least search time so far against the trial's number. ``label``: what was tuned, for the title."""
+    """Chart of the least search time so far over the trial's number. ``label``: the workload's label, for the title."""
     return _chart(points, lambda p: float(p.number), Axis("Trial", "trial"), label)
 
 
 def best_over_time(points: Sequence[TrialPoint], started: float, label: str = "") -> XY:
-    """Least search time so far against seconds since ``started`` (of the run; since the epoch).
+    """Chart of the least search time so far over the seconds since ``started``, the run's start (since the epoch).
 
-    A trial's moment is when it was stored, so those of one batch share it. Where a run was resumed, the pause counts.
+    A trial's time is when it was stored, so all trials of a batch have one time. The pause before a resumed part
+    counts.
     """
     return _chart(points, lambda p: max(0.0, p.created - started), Axis("Time since the start", "s"), label)
 
@@ -79,9 +80,9 @@ def _chart(points: Sequence[TrialPoint], at: Callable[[TrialPoint], float], x: A
 
 
 def _steps(better: Sequence[TrialPoint], points: Sequence[TrialPoint], at: Callable[[TrialPoint], float]) -> Series:
-    """The curve with its band, held until the last trial."""
+    """The curve of improvements with its noise band, extended to the last trial."""
     times = [time_of(p) or 0.0 for p in better]
-    # The spread is an interquartile range over the median: half of it lies on either side, if the samples lie evenly.
+    # The spread is the interquartile range over the median. The band assumes that it is symmetric about the median.
     halves = [min(max(p.spread or 0.0, 0.0) / 2, 0.95) for p in better]
     low = [t * (1 - h) for t, h in zip(times, halves, strict=True)]
     high = [t * (1 + h) for t, h in zip(times, halves, strict=True)]

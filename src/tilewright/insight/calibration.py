@@ -1,4 +1,5 @@
-"""How well the cost model predicts the order of search times. Scores only order trials, so only orders are compared."""
+"""Measures how well the cost model predicts the order of search times. Scores are only ranks, so orders are
+compared."""
 
 from __future__ import annotations
 
@@ -16,20 +17,22 @@ from tilewright.insight.points import thinned, time_of
 Floats = NDArray[np.float64]
 
 PAIRS_OF = 2000
-"""Trials of which every pair is compared; more are thinned evenly."""
+"""Most trials of which all pairs are compared; of more trials an even sample is used."""
 FEWEST = 5
-"""Trials below which nothing is said."""
+"""Number of trials below which no agreement is computed."""
 PARTS = 8
 PART = 8
-"""A run is looked at in this many parts at most, of at least this many trials."""
+"""Most parts into which a run is divided, and least trials of a part."""
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """Of trials ``first`` to ``last``, ``count`` of which were predicted and measured.
+    """Agreement of predicted and measured order over trials ``first`` to ``last``. ``count``: number of trials that
+    have a prediction and a time.
 
-    ``rank_correlation``: Spearman's, 1 where the order was foreseen, 0 where the model knows nothing. ``pairwise``: the
-    share of pairs in the right order, 0.5 for guessing. Both ``None`` where all scores or times are equal, or too few.
+    ``rank_correlation``: Spearman's coefficient, 1 for a perfect prediction, 0 for guessing. ``pairwise``: share of
+    pairs in the right order, 0.5 for guessing. Both are ``None`` if all scores or all times are equal, or trials are
+    too few.
     """
 
     first: int
@@ -40,7 +43,7 @@ class Agreement:
 
 
 def ranks(values: Floats) -> Floats:
-    """1 for the least; equal values share the mean of their ranks."""
+    """Ranks of values from 1, the least; equal values get the mean of their ranks."""
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     ends = np.cumsum(counts)
     found: Floats = (ends - (counts - 1) / 2.0)[inverse]
@@ -48,15 +51,15 @@ def ranks(values: Floats) -> Floats:
 
 
 def rank_correlation(a: Floats, b: Floats) -> float | None:
-    """Spearman's coefficient: the correlation of the ranks. ``None`` where one of the two does not vary."""
+    """Spearman's coefficient: the correlation of the ranks. ``None`` if ``a`` or ``b`` is constant."""
     x, y = ranks(a) - (len(a) + 1) / 2, ranks(b) - (len(b) + 1) / 2
     size = float(np.sqrt((x @ x) * (y @ y)))
     return float(x @ y) / size if size > 0 else None
 
 
 def pairwise_accuracy(predicted: Floats, measured: Floats, gap: float = 0.0) -> float | None:
-    """Share of pairs whose order agrees; equal scores count half, pairs of measurements that are equal, or no more than
-    ``gap`` apart, not at all."""
+    """Share of pairs whose predicted and measured order agree. Equal scores count half; pairs whose measurements are
+    equal, or differ by at most ``gap``, are left out."""
     p = np.sign(predicted[:, None] - predicted[None, :])
     apart = measured[:, None] - measured[None, :]
     m = np.sign(apart)
@@ -66,7 +69,7 @@ def pairwise_accuracy(predicted: Floats, measured: Floats, gap: float = 0.0) -> 
 
 
 def agreement(points: Sequence[TrialPoint]) -> Agreement:
-    """The agreement over all these trials. They must be of one run: scores of two do not compare."""
+    """The agreement over all trials. They must be of one run, because scores of different runs are not comparable."""
     known = _known(points)
     first, last = (known[0].number, known[-1].number) if known else (0, 0)
     if len(known) < FEWEST:
@@ -77,7 +80,7 @@ def agreement(points: Sequence[TrialPoint]) -> Agreement:
 
 
 def agreement_by_part(points: Sequence[TrialPoint]) -> tuple[Agreement, ...]:
-    """The same for consecutive parts of the run: does the model improve?"""
+    """The agreement in each of consecutive parts of the run, which shows whether the model improves."""
     known = _known(points)
     parts = min(PARTS, len(known) // PART)
     if parts < 2:
@@ -92,7 +95,7 @@ def _known(points: Sequence[TrialPoint]) -> list[TrialPoint]:
 
 
 def _arrays(points: Sequence[TrialPoint]) -> tuple[Floats, Floats]:
-    """Scores and speeds, both larger for what is faster."""
+    """Scores and speeds of trials, both larger for faster trials."""
     scores = np.array([p.prediction for p in points], np.float64)
     speeds = -np.array([time_of(p) for p in points], np.float64)
     return scores, speeds
@@ -111,7 +114,7 @@ def describe(found: Agreement) -> str:
 
 
 def calibration_chart(points: Sequence[TrialPoint], label: str = "") -> XY:
-    """Measured seconds against the rank that the model gave, the first half of the run apart from the second."""
+    """Chart of measured seconds over predicted rank, with separate series for the first and second half of the run."""
     known = _known(points)
     found = agreement(points)
     series: list[Series] = []
@@ -135,7 +138,7 @@ def calibration_chart(points: Sequence[TrialPoint], label: str = "") -> XY:
 
 
 def calibration_over_run(points: Sequence[TrialPoint]) -> XY:
-    """Rank correlation of consecutive parts of the run."""
+    """Chart of the rank correlation in consecutive parts of the run."""
     parts = [a for a in agreement_by_part(points) if a.rank_correlation is not None]
     series: tuple[Series, ...] = ()
     alt = "Too few predicted trials to compare parts of the run."
@@ -154,7 +157,7 @@ def calibration_over_run(points: Sequence[TrialPoint]) -> XY:
 
 
 def calibration_table(points: Sequence[TrialPoint]) -> Table:
-    """The whole run, then its parts."""
+    """Table of the agreement over the whole run, then over its parts."""
     rows = [("whole run", agreement(points)), *(("part", a) for a in agreement_by_part(points))]
     return Table(
         "calibration",

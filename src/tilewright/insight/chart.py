@@ -1,7 +1,7 @@
-"""The content of a chart, without how it is drawn: pages, files and terminals draw the same descriptions.
+"""Descriptions of charts, independent of drawing: pages, files and terminals draw them.
 
-Numbers are plain: seconds, shares, floating-point operations a second. Whoever draws them chooses the units that a
-person reads (``Axis.unit`` says what the numbers are).
+Numbers are in base units: seconds, shares, floating-point operations a second. ``Axis.unit`` names the unit; the
+drawing code chooses prefixes for people.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from tilewright.units import with_unit
 
 T = TypeVar("T")
 UNITS = ("", "s", "flop/s", "flop/byte", "trial", "share", "times", "date")
-"""What numbers on an axis are; ``date`` is in seconds since the epoch, ``share`` between 0 and 1, ``times`` a ratio."""
+"""Units of an axis. ``date``: seconds since the epoch; ``share``: a number from 0 to 1; ``times``: a ratio."""
 
 
 class _Drawn(Json):
-    """A kind of chart, which its JSON names."""
+    """Base of all kinds of charts; the JSON names the ``kind``."""
 
     kind: ClassVar[str]
 
@@ -33,9 +33,9 @@ class _Drawn(Json):
 
 @dataclass(frozen=True)
 class Axis(Json, sparse=("categories",)):
-    """``label`` without a unit; ``scale`` is ``linear`` or ``log``, ``unit`` one of ``UNITS``.
+    """An axis. ``label`` has no unit; ``scale`` is ``linear`` or ``log``, ``unit`` one of ``UNITS``.
 
-    ``categories``: what the whole numbers from 0 stand for, where the axis has no numbers of its own.
+    ``categories``: names for the positions 0, 1, 2 ... of an axis of categories.
     """
 
     label: str
@@ -46,11 +46,11 @@ class Axis(Json, sparse=("categories",)):
 
 @dataclass(frozen=True)
 class Series(Json, sparse=("low", "high", "trials", "role")):
-    """Points of one kind, all of one length. ``mode``: ``points``, ``line`` or ``step`` (a value holds until the next).
+    """A series of points. ``mode``: ``points``, ``line`` or ``step`` (a value holds until the next).
 
-    ``low`` and ``high`` bound each ``y`` (a noise band). ``trials`` names each point's trial as ``(run, number)``, so
-    that it can be opened. ``emphasis``: the series that the chart is about. ``role``: what its points are, which says
-    their colour (``colours.ROLES``); empty for one of several of a kind.
+    ``low`` and ``high`` bound each ``y`` (a noise band). ``trials``: each point's trial as ``(run, number)``, for
+    links. ``emphasis``: marks the chart's main series. ``role``: the meaning of the points, which decides their colour
+    (``colours.ROLES``); empty for a series that is one of several alike.
     """
 
     name: str
@@ -65,13 +65,13 @@ class Series(Json, sparse=("low", "high", "trials", "role")):
 
     @property
     def colour(self) -> str:
-        """One of ``colours.ROLES``, or empty for the next of the others."""
+        """One of ``colours.ROLES``, or empty for the next colour without a role."""
         return "main" if self.emphasis else self.role
 
 
 @dataclass(frozen=True)
 class XY(_Drawn):
-    """Series over two axes. ``alt``: in one sentence, what it shows, for those who cannot see it."""
+    """Series over two axes. ``alt``: the chart's content in one sentence, for screen readers."""
 
     kind = "xy"
 
@@ -85,11 +85,10 @@ class XY(_Drawn):
 
 @dataclass(frozen=True)
 class Bars(_Drawn, sparse=("low", "high", "reference", "role")):
-    """A value a label, drawn as horizontal bars in the given order. ``axis`` says what the values are.
+    """Horizontal bars: a value for each label, in the given order. ``axis`` describes the values.
 
-    ``low`` and ``high`` bound each value; they are equal where its bounds
-    are not known. ``reference``: a value that bars are read against, drawn as a line and always within sight: 1 for
-    ratios and for shares of a whole. ``role``: as in ``Series``.
+    ``low`` and ``high`` bound each value; they are equal for a value with unknown bounds. ``reference``: a value to
+    compare bars with, drawn as a line that is always visible: 1 for ratios and for shares. ``role``: as in ``Series``.
     """
 
     kind = "bars"
@@ -111,7 +110,7 @@ class Bars(_Drawn, sparse=("low", "high", "reference", "role")):
         return max((v for v in values if math.isfinite(v)), default=0.0) or 1.0
 
     def text(self, place: int) -> str:
-        """A bar's value in words, with its bounds."""
+        """A bar's value as text, with its bounds if they are known."""
         known = self.low and self.low[place] < self.high[place]
         numbers = [self.bars[place][1], *((self.low[place], self.high[place]) if known else ())]
         value, *bounds = (with_unit(n, self.axis.unit) for n in numbers)
@@ -125,7 +124,7 @@ class Bars(_Drawn, sparse=("low", "high", "reference", "role")):
 
 @dataclass(frozen=True)
 class Dimension(Json):
-    """One axis of parallel coordinates: the values that occur, in order, as texts."""
+    """An axis of parallel coordinates: the occurring values as texts, in order."""
 
     name: str
     values: tuple[str, ...]
@@ -133,9 +132,9 @@ class Dimension(Json):
 
 @dataclass(frozen=True)
 class Parallel(_Drawn):
-    """Parallel coordinates: a line a row. ``rows`` hold positions in each dimension's ``values``.
+    """Parallel coordinates: a line for each row. ``rows`` hold indices into each dimension's ``values``.
 
-    ``colour``: a number a row (``axis`` says what it is; less is better). ``trials``: as in ``Series``.
+    ``colour``: a number for each row, described by ``axis``; less is better. ``trials``: as in ``Series``.
     """
 
     kind = "parallel"
@@ -152,8 +151,10 @@ class Parallel(_Drawn):
 
 @dataclass(frozen=True)
 class Grid(_Drawn):
-    """A value for each pair of categories of two axes, less is better: ``cells`` in rows of ``y``, ``None`` where none
-    is known. ``axis`` says what the values are. ``trials`` names each cell's trial as in ``Series``.
+    """A heat map: a value for each pair of categories of two axes; less is better.
+
+    ``cells``: rows along ``y``, ``None`` for an unknown value. ``axis`` describes the values. ``trials``: each cell's
+    trial, as in ``Series``.
     """
 
     kind = "grid"
@@ -169,17 +170,17 @@ class Grid(_Drawn):
 
 
 Chart = Union[XY, Bars, Parallel]
-"""What a run is drawn as."""
+"""The charts of a run."""
 Drawn = Union[Chart, Grid]
-"""Everything that pages and files draw."""
+"""All charts that pages and files draw."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of plain values under named columns: shown on pages, and given as CSV and JSON.
+    """A table of plain values with named columns, for pages, CSV and JSON.
 
-    ``name`` is its part of an address: letters, digits and hyphens. ``links`` gives, by column, an address for each row
-    (``None`` for none), relative to the site's root. ``texts``: what pages show in place of a column's values.
+    ``name``: its segment of an address: letters, digits and hyphens. ``links``: by column, an address for each row
+    (or ``None``), relative to the site's root. ``texts``: by column, texts that pages show in place of the values.
     """
 
     name: str
@@ -194,7 +195,7 @@ class Table:
         name: str, title: str, items: Sequence[T], columns: Mapping[Column, Callable[[T], Any]],
         links: Mapping[str, Sequence[str | None]] | None = None,
     ) -> Table:  # fmt: skip
-        """A row an item; ``columns``: each with what reads its value of an item."""
+        """Builds a table with a row for each item; ``columns``: each with the function that reads its value."""
         rows = tuple(tuple(read(item) for read in columns.values()) for item in items)
         return Table(name, title, tuple(columns), rows, links or {})
 
@@ -206,9 +207,10 @@ class Table:
 
 @dataclass(frozen=True)
 class Column:
-    """``name`` is a key for scripts, ``title`` a heading; ``unit`` one of ``UNITS``, ``""`` for texts and counts.
+    """A column. ``name``: its key for scripts; ``title``: its heading; ``unit``: one of ``UNITS``, ``""`` for texts and
+    counts.
 
-    ``shown``: whether pages show the column; CSV and JSON have all of them, earlier names too.
+    ``shown``: whether pages show the column. CSV and JSON have all columns, also under earlier names.
     """
 
     name: str
@@ -219,7 +221,7 @@ class Column:
 
 
 def _plain(value: Any) -> Any:
-    """As JSON has it: numbers are Python's own, without infinities and NaN."""
+    """Converts a value to JSON: NumPy's numbers become Python's, infinities and NaN become ``None``."""
     if isinstance(value, dict):
         return {k: _plain(v) for k, v in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):

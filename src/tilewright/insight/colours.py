@@ -1,8 +1,7 @@
-"""What colours mean, the same in pages, in pictures and on terminals.
+"""The colours of series by their role, for pages, pictures and terminals.
 
-Each is ``#rrggbb`` on light grounds and on dark ones. A terminal has its own; there they are names, as Rich knows them.
-
-Shapes, dashes and signs differ as well, so that colour is never all that tells series apart.
+Each colour has two values ``#rrggbb``, for light and for dark backgrounds. On terminals colours are Rich's names.
+Shapes, dashes and characters differ too, so that series are distinguishable without colour.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ ROLES: dict[str, tuple[str, str]] = {
     "failed": ("#b3261e", "#ff8f85"),
     "limit": ("#8a3ea8", "#cf9bef"),
 }
-"""By role: what a chart is about; trials that were measured; those whose timing was stopped early; those that failed;
-what a device allows at most."""
+"""Colours by role: the chart's main series; measured trials; trials whose timing was stopped early; failed trials;
+limits of a device."""
 ON_TERMINALS = {
     "main": "bright_blue", "measured": "bright_black", "early": "yellow", "failed": "red", "limit": "magenta",
 }  # fmt: skip
@@ -26,5 +25,5 @@ OTHERS: tuple[tuple[str, str], ...] = (
     ("#6b5b00", "#dcd04d"),
     ("#1f7f93", "#8fd3ff"),
 )
-"""Of series without a role, in their order: runs that are compared, tasks."""
+"""Colours of series without a role, in their order, such as compared runs and tasks."""
 OTHERS_ON_TERMINALS = ("green", "cyan", "bright_magenta", "bright_yellow", "bright_cyan")

@@ -1,4 +1,4 @@
-"""Several runs of one task on one chart."""
+"""Comparison of several runs of one task: a chart and a table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UNPAIRED = (
 
 
 def same_task(runs: Sequence[StoredRun]) -> None:
-    """Raises ``UsageError`` unless there are two runs or more, all of one task."""
+    """Raises ``UsageError`` unless there are at least two runs, all of one task."""
     if len(runs) < 2:
         raise UsageError("a comparison needs two runs", "Name another run of the same task")
     first = runs[0]
@@ -38,9 +38,9 @@ def same_task(runs: Sequence[StoredRun]) -> None:
 
 
 def compare_chart(runs: Sequence[StoredRun], points: Sequence[Sequence[TrialPoint]]) -> XY:
-    """The least search time so far of each run over its trials; ``points`` zips with ``runs``.
+    """Chart of each run's least search time so far over its trials. ``points``: the trials of each of ``runs``.
 
-    Raises ``UsageError`` unless they are of one task.
+    Raises ``UsageError`` unless all runs are of one task.
     """
     same_task(runs)
     series, found = [], []
@@ -68,11 +68,10 @@ def _models(runs: Sequence[StoredRun]) -> str:
 
 
 def compare_table(runs: Sequence[StoredRun]) -> Table:
-    """A row a run: its times, the ratio of its time to the first run's, strategy, trials, failures, and duration.
+    """Table of runs: times, ratio of the time to the first run's, strategy, trials, failures, and duration.
 
-    The ratio is of final times, or of search times where one of the two runs has no final time.
-
-    Raises ``UsageError`` unless they are of one task.
+    The ratio is of final times, or of search times if either run has no final time. Raises ``UsageError`` unless all
+    runs are of one task.
     """
     same_task(runs)
     base = runs[0]

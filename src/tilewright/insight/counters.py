@@ -1,4 +1,4 @@
-"""A kernel's hardware counters beside the bound of its machine code: what takes the time, and where the bound errs."""
+"""Compares a kernel's hardware counters with the bound of its machine code."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from tilewright.measure.local_target import LocalTarget
 
 RESOURCES = ("issue", "tensor", "fma", "registers", "mufu", "shared", "l2", "dram")
-"""Those of a bound, as they are shown. GPUs have no counter of the banks of their registers (``registers``)."""
+"""Resources of a bound, in the order of tables. GPUs have no counter of register banks (``registers``)."""
 BESIDE = (
     "nanoseconds", "instructions", "registers", "occupancy", "blocks", "bank_conflicts", "shared_banks", "alu", "fp64",
     "l2_slices", "l2_bytes", "dram_bytes",
 )  # fmt: skip
-"""What else is read, by :attr:`~tilewright.backends.cuda.ncu.Quantity.key`."""
+"""Further quantities that are read, by :attr:`~tilewright.backends.cuda.ncu.Quantity.key`."""
 
 
 @dataclass(frozen=True)
 class Resource(Json):
-    """Clocks of a multiprocessor, on average, in which a resource is busy: by the ``bound``, and as ``measured``;
-    ``None`` where that is not known. ``share``: the measured ones, of all clocks of the kernel."""
+    """Clocks of an SM, on average, in which a resource is busy: by the ``bound``, and as ``measured``; ``None`` if
+    unknown. ``share``: measured busy clocks over all clocks of the kernel."""
 
     name: str
     bound: float | None
@@ -38,14 +38,14 @@ class Resource(Json):
 
     @property
     def ratio(self) -> float | None:
-        """The bound's clocks to the measured ones: above 1 the bound asks for more than there was."""
+        """The bound's busy clocks over the measured busy clocks: above 1 the bound overestimates the resource's use."""
         return self.bound / self.measured if self.bound is not None and self.measured else None
 
 
 @dataclass(frozen=True)
 class Profile(Json):
-    """One kernel: ``cycles`` that it took, those of its ``bound`` (``None``: it has none) and what that is ``by``, its
-    resources, and what else was read, by key."""
+    """The counters of one kernel. ``cycles``: measured clocks; ``bound``: clocks of its bound, ``None`` without one;
+    ``by``: the resource that bounds it; ``others``: further quantities by key."""
 
     kernel: str
     cycles: float
@@ -61,11 +61,11 @@ class Profile(Json):
 
 
 def beside(counters: Counters, bound: Bound | None, clock_hz: float) -> Profile:
-    """Counters of a launch beside the bound of its kernel, whose clocks of memory are at ``clock_hz``."""
+    """Combines a launch's counters with its kernel's bound, whose memory clocks assume the frequency ``clock_hz``."""
     read = counters.values
     cycles = read.get("cycles", 0.0)
     busy = dict(bound.busy) if bound is not None else {}
-    # Memory has a clock of its own: its seconds are other clocks of a multiprocessor that runs at another frequency.
+    # Memory has its own clock. The bound's memory clocks are converted to the SM's measured frequency.
     slower = cycles / read["nanoseconds"] * 1e9 / clock_hz if read.get("nanoseconds") else 1.0
     if "dram" in busy:
         busy["dram"] *= slower
@@ -81,7 +81,7 @@ def beside(counters: Counters, bound: Bound | None, clock_hz: float) -> Profile:
 
 @dataclass(frozen=True)
 class Read:
-    """A compiled subject: its code, and what its machine code costs."""
+    """A compiled subject: its code, and the costs of its kernels by their machine code."""
 
     subject: Subject
     code: bytes
@@ -89,7 +89,7 @@ class Read:
 
 
 def read_subject(subject: Subject) -> Read:
-    """Compile a subject and read its machine code. Raises like :func:`tilewright.checking.machine_code.costs`."""
+    """Compiles a subject and reads its machine code. Raises as :func:`tilewright.checking.machine_code.costs` does."""
     from tilewright.checking.machine_code import compiled, compiled_costs
 
     code, log = compiled([subject])
@@ -99,14 +99,14 @@ def read_subject(subject: Subject) -> Read:
 
 @dataclass(frozen=True)
 class Reader:
-    """Reads the counters of kernels on a device of this machine, by its ``ncu``."""
+    """Reads the counters of kernels on a device of this machine by ``ncu``."""
 
     place: LocalTarget
     profiler: Profiler
 
     @classmethod
     def find(cls, target: Target | str = "cuda") -> Reader:
-        """Raises ``NoCounters`` without ``ncu`` or a GPU that runs code for ``target``."""
+        """Finds a device for ``target`` and ``ncu``. Raises ``NoCounters`` without them."""
         from tilewright.backends.cuda.ncu import NoCounters, find_profiler
         from tilewright.backends.cuda.targets import gpus
         from tilewright.measure.local_target import find_local_target
@@ -119,10 +119,11 @@ class Reader:
             raise NoCounters(f"no counters can be read: {e.message}", hint) from None
 
     def profiles(self, items: Sequence[Read], deadline: float = 120.0) -> list[tuple[Profile, ...] | TilewrightError]:
-        """The kernels of compiled subjects with their counters, in the order of their launches, or why a subject has
-        none. One run of ``ncu`` reads all, in at most ``deadline`` seconds.
+        """Reads the counters of the kernels of compiled subjects, in the order of their launches.
 
-        Raises ``NoCounters`` where the system does not let them be read, and ``TilewrightError`` where ``ncu`` fails.
+        A subject whose counters cannot be read has an error in its place. One run of ``ncu`` reads all subjects, in at
+        most ``deadline`` seconds. Raises ``NoCounters`` if the system denies access, ``TilewrightError`` if ``ncu``
+        fails.
         """
         from tilewright.measure.counters import Compiled, read_counters
 

@@ -1,4 +1,4 @@
-"""A winner that is a partition: the cut that it chose beside the other cuts, and the knobs of its own parts."""
+"""Explains a winner that is a partition: its cut compared with the other cuts, and the knobs of its parts."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from tilewright.insight.points import time_of
 from tilewright.units import SEARCH_TIME, with_unit
 
 SHOWN = 4
-"""Cuts that the sentence names."""
+"""Most other cuts that the sentence names."""
 
 
 def cut_of(schedule: Schedule) -> str | None:
-    """The cut that a schedule chose, as its knob names it; ``None`` where its template is no partition."""
+    """The schedule's value of the knob ``cut``; ``None`` if its template is not a partition."""
     from tilewright.kernels.templates import get_template
     from tilewright.kernels.templates.partition.space import CUT
 
     try:
         partition = get_template(schedule.template).family == "partition"
-    except Exception:  # stored by anything: a template that is gone
+    except Exception:  # the stored schedule's template may no longer exist
         return None
     cut = schedule.values.get(CUT)
     return cut if partition and isinstance(cut, str) else None
 
 
 def own_values(task: Task, schedule: Schedule) -> Mapping[str, Value]:
-    """The schedule's values without those of parts that its cut does not have, which are held at their defaults."""
+    """The schedule's values without the knobs of parts that its cut lacks; a schedule keeps these at their defaults."""
     from tilewright.kernels.templates import get_template
 
     if cut_of(schedule) is None:
@@ -35,13 +35,14 @@ def own_values(task: Task, schedule: Schedule) -> Mapping[str, Value]:
     try:
         template: Any = get_template(schedule.template)
         parts = tuple(m.prefix for m in template.members(task, schedule))
-    except Exception:  # stored by anything, read by today's templates
+    except Exception:  # the stored schedule may be invalid for today's templates
         return schedule.values
     return {name: v for name, v in schedule.values.items() if "." not in name or name.startswith(parts)}
 
 
 def of_the_same_cut(records: Sequence[TrialRecord], schedule: Schedule) -> Sequence[TrialRecord]:
-    """The records whose knobs compare: of a partition those with its cut, since each cut has knobs of its own."""
+    """The records whose knobs are comparable with ``schedule``'s: for a partition, the records with its cut, because
+    each cut has its own knobs."""
     cut = cut_of(schedule)
     if cut is None:
         return records
@@ -49,7 +50,7 @@ def of_the_same_cut(records: Sequence[TrialRecord], schedule: Schedule) -> Seque
 
 
 def cuts_text(records: Sequence[TrialRecord], schedule: Schedule) -> str:
-    """Which parts the winner has, and the least search time of every cut; empty where it is no partition."""
+    """States the winner's parts, and the least search time of every cut; empty if the winner is not a partition."""
     chosen = cut_of(schedule)
     if chosen is None:
         return ""

@@ -14,7 +14,7 @@ from tilewright.search_space import knob
 
 
 def schedule_diff(a: TrialRecord, b: TrialRecord) -> Table:
-    """A row a knob, those that differ first; a knob that one of the two lacks has an empty text there."""
+    """Table of knobs, differing knobs first; a trial that lacks a knob has an empty text."""
     left, right = a.schedule.values, b.schedule.values
     names = dict.fromkeys([*left, *right])
     launch = {name for name, _ in (*a.schedule.launch, *b.schedule.launch)}
@@ -46,7 +46,7 @@ def schedule_diff(a: TrialRecord, b: TrialRecord) -> Table:
 
 
 def outcome_diff(a: TrialRecord, b: TrialRecord) -> Table:
-    """Both outcomes: status, seconds, noise, ratio to the reference of their batch, origin, prediction."""
+    """Table of both outcomes: status, seconds, noise, ratio to the batch's reference kernel, origin, prediction."""
     columns: dict[Column, Callable[[TrialRecord], object]] = {
         Column("trial", "Trial", "trial", True): lambda r: r.number,
         Column("status", "Status"): lambda r: r.outcome.kind.value if isinstance(r.outcome, Failure) else OK,
@@ -65,8 +65,8 @@ def _text(value: Value | None) -> str:
 
 @dataclass(frozen=True)
 class DiffLine:
-    """A line of a text diff. ``tag``: ``same``, ``removed`` (only in the first), ``added``, or ``hunk``, which only
-    says where the following lines are. ``a``, ``b``: line numbers from 1, ``None`` where the text lacks the line."""
+    """A line of a text diff. ``tag``: ``same``, ``removed`` (only in the first text), ``added``, or ``hunk``, which
+    gives the position of the following lines. ``a``, ``b``: line numbers from 1, ``None`` if a text lacks the line."""
 
     tag: str
     a: int | None
@@ -75,7 +75,7 @@ class DiffLine:
 
 
 def source_diff(a: str, b: str, context: int = 3) -> list[DiffLine]:
-    """The lines that differ, with ``context`` lines around them. Empty if the texts are the same."""
+    """The differing lines with ``context`` lines around them; empty if the texts are equal."""
     left, right = a.splitlines(), b.splitlines()
     found: list[DiffLine] = []
     for group in difflib.SequenceMatcher(None, left, right).get_grouped_opcodes(context):

@@ -1,4 +1,5 @@
-"""The effect of each value of a knob: search times of the trials that have it, and its share of the fastest trials."""
+"""The effect of each value of a knob: search times of the trials with the value, and its share of the fastest
+trials."""
 
 from __future__ import annotations
 
@@ -16,13 +17,13 @@ from tilewright.insight.points import time_of
 from tilewright.serialization import Json
 
 SHOWN = 4
-"""Values of a knob that its sentence names."""
+"""Most values of a knob that its sentence names."""
 
 
 @dataclass(frozen=True)
 class ValueEffect(Json):
-    """Of the measured trials with this value: how many, their median time over the best of all, and how many of the
-    fastest tenth are among them."""
+    """Measured trials with a knob's value. ``trials``: their number; ``median``: their median time over the least time
+    of all trials; ``fast``: how many trials with the value are in the fastest tenth."""
 
     value: Value
     trials: int
@@ -32,9 +33,9 @@ class ValueEffect(Json):
 
 @dataclass(frozen=True)
 class KnobEffect(KnobShare):
-    """A knob that matters: its share of the importance, and its values, those of the most fast trials first.
+    """A knob's share of the importance, and its values; values with the most fast trials come first.
 
-    ``fast``: how many trials the fastest tenth has; ``trials``: how many there are.
+    ``fast``: number of trials in the fastest tenth; ``trials``: number of measured trials.
     """
 
     values: tuple[ValueEffect, ...]
@@ -42,7 +43,7 @@ class KnobEffect(KnobShare):
     trials: int
 
     def text(self) -> str:
-        """In sentences."""
+        """The effect in sentences."""
         top = self.values[0]
         others, rest = self.trials - self.fast, top.trials - top.fast
         parts = [
@@ -57,13 +58,13 @@ class KnobEffect(KnobShare):
 
 
 def between(low: float, high: float) -> str:
-    """A range of shares, as people say it."""
+    """A range of shares in words: ``about 20%`` or ``between 10% and 30%``."""
     a, b = f"{100 * low:.0f}%", f"{100 * high:.0f}%"
     return f"about {a}" if a == b else f"between {a} and {b}"
 
 
 def effects(records: Sequence[TrialRecord], found: Importance, limit: int = 5) -> tuple[KnobEffect, ...]:
-    """Of the ``limit`` most important knobs, those with a statistically clear effect first."""
+    """Effects of the ``limit`` most important knobs; knobs with a statistically clear effect come first."""
     timed = [r for r in records if r.schedule.template == found.template and time_of(r) is not None]
     if not found.knobs:
         return ()

@@ -1,4 +1,4 @@
-"""The result of a run and the reasons for it, as one value: winner, limits, search, knobs, next steps."""
+"""Explains the result of a run: winner, limits, search, knobs, next steps."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
     from tilewright.database.records import TrialPoint
 
 KNOBS = 8
-"""Bars of the importance in the picture."""
+"""Most bars in the chart of importance."""
 
 
 @dataclass(frozen=True)
 class Winner(Json):
     """The trial that won the run's final, else the trial with the least search time.
 
-    ``final_seconds``: ``None`` where this run's kernels won no final. ``kept``: the kernel of an earlier run stayed the
-    best. ``default_search_seconds``: of the default schedule, ``None`` where that was not measured. ``gain``: over the
-    default schedule, ``None`` where no final compared the two. ``is_default``: whether the winner is the default
-    schedule. ``note``: why the search time is not the least of the run; empty where it is. ``partition``: of a winner
-    that is one, its parts beside other cuts. ``schedule``: without knobs of parts that the winner does not have.
-    ``rounding``: as a kernel's launch program has it. ``machine``: of CUDA kernels, where a disassembler is installed.
+    ``final_seconds``: ``None`` if no kernel of this run won a final. ``kept``: the kernel of an earlier run stayed the
+    best. ``default_search_seconds``: search time of the default schedule, ``None`` if it was not measured. ``gain``
+    over the default schedule, ``None`` if no final compared them. ``is_default``: whether the winner is the default
+    schedule. ``note``: why the search time is not the least of the run; empty if it is. ``partition``: a partition's
+    parts and other cuts. ``schedule``: without knobs of parts that the winner lacks. ``rounding``: as in the kernel's
+    launch program. ``machine``: for CUDA kernels, if a disassembler is installed.
     """
 
     trial: int
@@ -67,7 +67,7 @@ class Winner(Json):
         return SEARCH_TIME if self.final_seconds is None else FINAL_TIME
 
     def text(self, flops: int) -> str:
-        """In sentences."""
+        """The winner in sentences."""
         rate = f", {with_unit(flops / self.time, 'flop/s')}" if flops else ""
         what = "fastest trial" if self.final_seconds is None else "winner"
         parts = [f"The {what} is trial {self.trial}: {named_time(self.time_name, self.time)}{rate}."]
@@ -83,7 +83,7 @@ class Winner(Json):
         return " ".join([*parts, *self.reasons(), self.schedule_text()])
 
     def reasons(self) -> list[str]:
-        """What else to know of the winner, a sentence or two each."""
+        """Further facts about the winner, each of one or two sentences."""
         found = [self.note, self.partition]
         if self.rounding > 1:
             found.append(f"Its sums may round {self.rounding:.2g} times as far as the program's own.")
@@ -98,7 +98,8 @@ class Winner(Json):
 
 @dataclass(frozen=True)
 class Explanation(Json):
-    """``winner``, ``limits``, ``importance``: ``None`` where no trial was measured. ``steps``: most promising first."""
+    """The explanation of a run. ``winner``, ``limits``, ``importance``: ``None`` if no trial was measured. ``steps``:
+    the most promising first."""
 
     run: str
     label: str
@@ -111,7 +112,7 @@ class Explanation(Json):
     steps: tuple[Step, ...]
 
     def parts(self) -> list[tuple[str, list[str]]]:
-        """Headings with paragraphs, as a person reads them, all but the steps."""
+        """Headings with their paragraphs; the steps are not included."""
         chosen = "The run had no trials: it checked, timed and stored the kernel that the cost model chose."
         result = ["No trial was measured." if self.progress.wanted else chosen]
         if self.winner is not None and self.limits is not None:
@@ -126,9 +127,12 @@ def explain(
     run: StoredRun, records: Sequence[TrialRecord], points: Sequence[TrialPoint], db: str | None = None,
     compiling: bool = True,
 ) -> Explanation:  # fmt: skip
-    """Explain a run. ``records``: its trials or a sample with the fastest; ``points``: as ``Database.points`` gives
-    them; ``db``: how its database was named, for the commands of the next steps; ``compiling``: whether to compile the
-    winner to read its machine code."""
+    """Explains a run.
+
+    ``records``: its trials, or a sample that includes the fastest. ``points``: from ``Database.points``. ``db``: the
+    database's name, for the commands of the next steps. ``compiling``: whether to compile the winner to read its
+    machine code.
+    """
     timed = [r for r in records if time_of(r) is not None]
     best: TrialRecord | None = None
     winner = limits = found = None
@@ -159,17 +163,18 @@ def explain(
 
 
 def rounding_of(task: Task, schedule: Schedule) -> float:
-    """The rounding that a schedule's kernel asks checks to allow; 1 where no template of this version prints it."""
+    """The factor by which a schedule's kernel may round more than the program's order of summation; 1 if no template of
+    this version can print the schedule."""
     from tilewright.kernels.templates import lower
 
     try:
         return lower(Candidate(task, schedule)).program.rounding
-    except Exception:  # stored by anything: a schedule of an older template, an own kernel
+    except Exception:  # the stored schedule may be of an older template or a user's own kernel
         return 1.0
 
 
 def charts(found: Explanation, points: Sequence[TrialPoint]) -> list[Chart]:
-    """The explanation as pictures: the search, and where known the limits and the knobs."""
+    """The charts of an explanation: the search, and if known the limits and the knobs."""
     shown: list[Chart] = [best_over_trials(points, found.label)]
     if found.limits and found.limits.limits:
         shown.append(limit_bars(found.limits))

@@ -1,4 +1,4 @@
-"""Failed trials by kind: how many, an example, and what to do."""
+"""Groups failed trials by kind, with an example and advice."""
 
 from __future__ import annotations
 
@@ -51,12 +51,13 @@ ADVICE: dict[str, str] = {
         "innocent. Run tilewright doctor, on a farm tilewright farm status, then resume the run."
     ),
 }
-"""By kind: the usual cause, and what to do."""
+"""Advice by kind of failure: the usual cause, and what to do."""
 
 
 @dataclass(frozen=True)
 class FailureGroup:
-    """Failures of one kind. ``share``: of all trials. ``example``: a message, of ``trial`` (``(run, number)``)."""
+    """Failures of one kind. ``share``: their share of all trials. ``example``: the message of ``trial``, which is
+    ``(run, number)``."""
 
     kind: str
     count: int
@@ -72,10 +73,10 @@ class FailureGroup:
 def failure_groups(
     failed: Mapping[str, int], trials: int, examples: Mapping[str, tuple[str, TrialRecord]]
 ) -> tuple[FailureGroup, ...]:
-    """Groups, the most frequent first.
+    """Groups of failures, the most frequent kind first.
 
-    ``failed``: how many by kind; ``trials``: how many there are in all, successes included; ``examples``: a run and
-    its trial by kind, where known.
+    ``failed``: number of failures by kind; ``trials``: number of all trials, successes included; ``examples``: by kind,
+    a run's id and a failed trial, where known.
     """
     found = []
     for kind, count in sorted(failed.items(), key=lambda item: (-item[1], item[0])):
@@ -87,14 +88,14 @@ def failure_groups(
 
 
 def groups_of(database: Database, run: StoredRun) -> tuple[FailureGroup, ...]:
-    """Groups of a run's failures, each with its first trial that can be read as the example."""
+    """Groups of a run's failures; the example of each is its first readable trial."""
     found = {kind: database.list_trials(run.id, status=kind, limit=1, unreadable=[]) for kind in run.failed}
     examples = {kind: (run.id, trials[0]) for kind, trials in found.items() if trials}
     return failure_groups(run.failed, run.trials, examples)
 
 
 def failure_bars(groups: Iterable[FailureGroup], trials: int) -> Bars:
-    """A bar a kind: how many of ``trials`` failed so."""
+    """Bar chart of the number of failures by kind. ``trials``: number of all trials."""
     groups = tuple(groups)
     total = sum(g.count for g in groups)
     shown = ", ".join(f"{g.kind} {g.count}" for g in groups) or "none"
@@ -109,7 +110,7 @@ def failure_bars(groups: Iterable[FailureGroup], trials: int) -> Bars:
 
 
 def failure_table(groups: Iterable[FailureGroup]) -> Table:
-    """Kind, count, share of all trials, an example with a link to its trial, and advice."""
+    """Table of failures: kind, count, share of all trials, an example with a link to its trial, and advice."""
     groups = tuple(groups)
     return Table(
         "failures",

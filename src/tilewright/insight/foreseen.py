@@ -1,4 +1,4 @@
-"""How well a cost model of all tasks orders the trials of a database's runs."""
+"""Evaluates how well a transfer cost model ranks the trials of a database's runs."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from tilewright.serialization import Json
 from tilewright.tuner.models import runs_of
 
 CLEAR = 0.05
-"""Trials this far apart, as a share of the time, are in an order that noise does not make."""
+"""Relative difference of two times above which noise does not decide their order."""
 TOP = 8
 
 
 @dataclass(frozen=True)
 class Foreseen(Json):
-    """How well scores order the trials of one run.
+    """How well scores rank the trials of one run.
 
-    ``clear``: share of the pairs more than 5% apart in the right order, 0.5 for guessing; ``prior``: the same of the
-    analytic prior. ``top``: the fastest of the eight best scores, over the fastest of all.
+    ``clear``: share of the pairs with times more than 5% apart that the model orders right, 0.5 for guessing.
+    ``prior``: that share for the analytic prior. ``top``: least time of the eight best scores, over the least time of
+    all trials.
     """
 
     run: str
@@ -37,7 +38,7 @@ class Foreseen(Json):
 
 
 def evaluate(database: Database, model: TransferModel, kind: str) -> Iterator[Foreseen]:
-    """Hold a model against every run for a kind of target."""
+    """Evaluates a model on every run for a kind of target."""
     for run, task, records in runs_of(database, kind):
         features = FeatureExtractor(task)
         found = usable(features, records)

@@ -1,7 +1,7 @@
-"""Which knobs decide whether a schedule is among the fastest, and how sure that is: PED-ANOVA over a run's trials.
+"""Importance of knobs: which knobs decide whether a schedule is among the fastest, by PED-ANOVA over a run's trials.
 
-The trials are resampled for an interval about each share (bootstrap). Whether a knob matters at all is asked of
-shuffled times: every knob has some share by chance, the more values it has and the fewer trials there are.
+Bootstrap resampling of the trials gives an interval about each share. A permutation test with shuffled times decides
+whether a knob has a clear effect: by chance every knob has some share, more so with many values and few trials.
 """
 
 from __future__ import annotations
@@ -20,24 +20,25 @@ from tilewright.search_space import Knob, knob
 from tilewright.serialization import Json
 
 FEWEST = 20
-"""Measured trials below which nothing is said: the fastest tenth would be one trial."""
+"""Number of measured trials below which no importance is computed: the fastest tenth would be one trial."""
 ENOUGH = 50
-"""From here on the fastest tenth has five trials, which the method's authors advise."""
+"""Number of measured trials from which on the fastest tenth has five trials, as the method's authors advise."""
 MOST = 2000
-"""Trials looked at: an even sample of more."""
+"""Most trials that are used; of more trials an even sample is used."""
 RESAMPLED = 200
-"""Times that the trials are resampled, and the times shuffled."""
+"""Number of bootstrap resamples, and of shuffles."""
 WITHIN = 0.9
-"""The share of the resamplings that an interval holds."""
+"""Share of the bootstrap resamples that an interval covers."""
 CHANCE = 0.99
-"""The share of the shuffled runs in which no knob may stand out as much as one that is said to matter."""
+"""Confidence of a clear effect: share of the shuffles in which every knob stands out less."""
 
 
 @dataclass(frozen=True)
 class KnobShare(Json):
-    """A knob's share of the importance, with the interval of nine tenths of the resamplings about it.
+    """A knob's share of the importance, with the 90% bootstrap interval from ``low`` to ``high``.
 
-    ``sure``: in 99 of 100 runs whose times were shuffled, no knob stood out from its usual importance as much.
+    ``sure``: the effect is statistically clear: in 99% of the shuffles no knob exceeded its mean importance by as large
+    a factor.
     """
 
     knob: str
@@ -49,15 +50,16 @@ class KnobShare(Json):
 
     @property
     def title(self) -> str:
-        """The knob as people read it."""
+        """The knob's name and label."""
         return str(Knob(self.knob, self.label))
 
 
 @dataclass(frozen=True)
 class Importance(Json):
-    """``knobs``: those that vary, largest share first, together 1 (empty where nothing can be said).
+    """The importance of a template's knobs. ``knobs``: varying knobs, the largest share first; shares add up to 1.
+    Empty without enough data.
 
-    ``trials``: measured trials of ``template`` looked at. ``remark``: how far to trust it, in sentences.
+    ``trials``: number of measured trials of ``template`` that were used. ``remark``: the reliability, in sentences.
     """
 
     template: str
@@ -67,9 +69,9 @@ class Importance(Json):
 
 
 def importance(records: Sequence[TrialRecord], template: str = "") -> Importance:
-    """Importance of the knobs of one template, the fastest trial's by default; the same trials give the same numbers.
+    """Importance of the knobs of one template, by default of the fastest trial's. The result is deterministic.
 
-    Few trials give a remark and no shares.
+    If there are too few trials, the result has a remark and no shares.
     """
     template = template or main_template(records)
     timed = [r for r in records if r.schedule.template == template and time_of(r) is not None]
@@ -93,7 +95,7 @@ def importance(records: Sequence[TrialRecord], template: str = "") -> Importance
 
 def _shares(timed: Sequence[TrialRecord], values: dict[str, tuple[Value, ...]]) -> tuple[KnobShare, ...]:
     rng = np.random.default_rng(0)
-    # Of the values that occur: the run's space is not stored, and today's may be another.
+    # Only values that occur: the run's search space is not stored, and today's may differ.
     placed = [
         (np.array([_place(options, r.schedule.values[name]) for r in timed]), len(options), _numeric(options))
         for name, options in values.items()
@@ -106,10 +108,10 @@ def _shares(timed: Sequence[TrialRecord], values: dict[str, tuple[Value, ...]]) 
     again = ped_anova.shares(ped_anova.divergences(placed, drawn, ped_anova.fastest(times, drawn)))
     shuffled = rng.permuted(np.repeat(fast, RESAMPLED, axis=0), axis=1)
     chance = ped_anova.divergences(placed, np.repeat(once, RESAMPLED, axis=0), shuffled)
-    usual = np.maximum(chance.mean(axis=0), 1e-12)  # none at all where every trial is as fast
+    usual = np.maximum(chance.mean(axis=0), 1e-12)  # the mean is 0 if all trials are equally fast
     needed = np.quantile((chance / usual).max(axis=1), CHANCE)
     share = ped_anova.shares(found)[0]
-    # A resampling repeats trials, and so finds more differences everywhere: only its spread counts, about the share.
+    # Resamples repeat trials, so their divergences are biased upwards. Only their spread is used, about the share.
     low, middle, high = np.quantile(again, [(1 - WITHIN) / 2, 0.5, (1 + WITHIN) / 2], axis=0)
     low, high = np.clip(share + low - middle, 0, 1), np.clip(share + high - middle, 0, 1)
     rows = [
@@ -123,7 +125,7 @@ def _shares(timed: Sequence[TrialRecord], values: dict[str, tuple[Value, ...]]) 
 
 
 def _place(options: Sequence[Value], value: Value) -> int:
-    """Where a value is; True and 1 are two values."""
+    """Index of a value in ``options``; ``True`` and ``1`` are different values."""
     return next(i for i, v in enumerate(options) if v == value and type(v) is type(value))
 
 
@@ -144,7 +146,7 @@ def _remark(knobs: Sequence[KnobShare], trials: int, template: str) -> str:
 
 
 def importance_bars(found: Importance, limit: int = 20) -> Bars:
-    """A bar with its interval a knob, the most important first, ``limit`` at most."""
+    """Bar chart of the shares of at most ``limit`` knobs with their intervals, the most important first."""
     top = found.knobs[:limit]
     shown = ", ".join(f"{k.title} {100 * k.share:.0f}%" for k in top[:3])
     return Bars(
@@ -159,7 +161,7 @@ def importance_bars(found: Importance, limit: int = 20) -> Bars:
 
 
 def importance_table(found: Importance) -> Table:
-    """Every knob's share, its interval, and whether its effect is statistically clear."""
+    """Table of every knob's share, its interval, and whether its effect is statistically clear."""
     return Table(
         "importance",
         f"Importance of the knobs of {found.template}",

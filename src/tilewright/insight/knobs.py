@@ -1,4 +1,4 @@
-"""Knobs against times: one knob, and all knobs of a template at once."""
+"""Charts of search times over knobs: one knob, two knobs, and all knobs of a template."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tilewright.search_space import knob as named
 from tilewright.units import with_unit
 
 FASTEST = 100
-"""How many of the lines of parallel coordinates are the fastest trials; the others are a sample."""
+"""Number of fastest trials among the lines of parallel coordinates; the other lines are a sample."""
 LABEL = 100
-"""Characters of a value beside an axis."""
+"""Most characters of a value at an axis."""
 
 
 def main_template(records: Iterable[TrialRecord]) -> str:
-    """The template of the fastest trial; where none was measured, the most frequent one.
+    """The template of the fastest trial; if no trial was measured, the most frequent template.
 
     Raises ``UsageError`` without a trial.
     """
@@ -32,34 +32,34 @@ def main_template(records: Iterable[TrialRecord]) -> str:
 
 
 def knob_values(records: Iterable[TrialRecord], template: str) -> dict[str, tuple[Value, ...]]:
-    """Every knob of the template in these trials, with the values that occur in order (numbers by size)."""
+    """The knobs of a template in trials, each with its occurring values in order (numbers by size)."""
     found: dict[str, set[tuple[str, Value]]] = {}
     for r in records:
         if r.schedule.template == template:
             for name, value in r.schedule.values.items():
-                # True and 1 are one key of a set, and two values of a knob.
+                # True and 1 are equal in a set, but are different values of a knob.
                 found.setdefault(name, set()).add((type(value).__name__, value))
     return {name: tuple(sorted((v for _, v in values), key=value_order)) for name, values in found.items()}
 
 
 def value_order(value: Value) -> tuple[int, float, str]:
-    """Sorts a knob's values: numbers by size, then texts."""
+    """Sort key of a knob's values: numbers by size, then texts."""
     return (1, 0.0, value) if isinstance(value, str) else (0, float(value), type(value).__name__)
 
 
 def value_text(value: Value) -> str:
-    """A knob's value as people write it."""
+    """A knob's value as text."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _label(value: Value) -> str:
-    """The same beside an axis, where a long text has no room."""
+    """A knob's value as text at an axis, shortened to ``LABEL`` characters."""
     text = value_text(value)
     return text if len(text) <= LABEL else f"{text[: LABEL - 3]}..."
 
 
 def _values_of(records: Sequence[TrialRecord], template: str, *knobs: str) -> dict[str, tuple[Value, ...]]:
-    """``knob_values`` of a template. Raises ``UsageError`` if it lacks one of these ``knobs``."""
+    """``knob_values`` of a template. Raises ``UsageError`` if a knob of ``knobs`` is missing."""
     values = knob_values(records, template)
     for name in knobs:
         if name not in values:
@@ -69,9 +69,9 @@ def _values_of(records: Sequence[TrialRecord], template: str, *knobs: str) -> di
 
 
 def knob_chart(run_id: str, records: Sequence[TrialRecord], knob: str, template: str = "") -> XY:
-    """Time of every measured trial by its value of one knob, and the fastest of each value.
+    """Chart of search times by one knob's value: every measured trial, and the fastest trial of each value.
 
-    ``template``: whose knob; the fastest trial's by default. Raises ``UsageError`` if it has no such knob.
+    ``template``: the knob's template; the fastest trial's by default. Raises ``UsageError`` if it lacks the knob.
     """
     template = template or main_template(records)
     values = _values_of(records, template, knob)
@@ -109,9 +109,9 @@ def knob_chart(run_id: str, records: Sequence[TrialRecord], knob: str, template:
 
 
 def contour_chart(run_id: str, records: Sequence[TrialRecord], knob: str, other: str, template: str = "") -> Grid:
-    """The fastest measured trial of each pair of two knobs' values.
+    """Heat map of two knobs: the least search time of each pair of values.
 
-    ``template``: whose knobs; the fastest trial's by default. Raises ``UsageError`` if it has no such knobs.
+    ``template``: the knobs' template; the fastest trial's by default. Raises ``UsageError`` if it lacks a knob.
     """
     template = template or main_template(records)
     values = _values_of(records, template, knob, other)
@@ -140,9 +140,9 @@ def contour_chart(run_id: str, records: Sequence[TrialRecord], knob: str, other:
 
 
 def parallel_chart(run_id: str, records: Sequence[TrialRecord], template: str = "", limit: int = 300) -> Parallel:
-    """Every knob that varies, a line a measured trial: the fastest, and an even sample of the others.
+    """Parallel coordinates of all varying knobs: a line for each of the fastest trials and an even sample of the rest.
 
-    ``limit``: lines at most. ``template``: the fastest trial's by default.
+    ``limit``: most lines. ``template``: the fastest trial's by default.
     """
     template = template or main_template(records)
     values = {name: vs for name, vs in knob_values(records, template).items() if len(vs) > 1}
@@ -153,7 +153,7 @@ def parallel_chart(run_id: str, records: Sequence[TrialRecord], template: str = 
     order = sorted(range(len(timed)), key=lambda i: time_of(timed[i]) or 0.0)
     fast = order[: min(FASTEST, limit)]
     shown = fast + thinned(order[len(fast) :], limit - len(fast))
-    shown.reverse()  # the fastest last, so that they are drawn on top
+    shown.reverse()  # the fastest trials come last, to be drawn on top
     at = {name: {(type(v), v): i for i, v in enumerate(vs)} for name, vs in values.items()}
     rows = []
     for i in shown:

@@ -1,8 +1,8 @@
-"""What bounds a kernel: the least time that each limit of the device allows, beside the kernel's own time.
+"""Finds the limit that bounds a kernel: compares its time with the least time that each limit of the device allows.
 
-The roofline of one schedule with every level of the memory: operations at the peak rate, and the bytes that come from
-each level at that level's bandwidth. The bytes are the footprint analysis's estimate; a limit whose rate the run did
-not store is named as unknown and never guessed.
+This is the roofline of one schedule over all memory levels: operations at the peak rate, and the bytes from each level
+at the level's bandwidth. Bytes are estimates of the footprint analysis. A limit whose rate the run did not store is
+listed as unknown and never guessed.
 """
 
 from __future__ import annotations
@@ -25,18 +25,19 @@ if TYPE_CHECKING:
 NAMES = {
     "compute": "arithmetic", "l1": "L1 traffic", "l2": "L2 traffic", "l3": "L3 traffic", "memory": "memory traffic",
 }  # fmt: skip
-"""What each limit is of, by key."""
+"""Names of the limits, by key."""
 NEAR = 0.9
-"""Share of a limit from which on another schedule gains little."""
+"""Share of a limit from which on other schedules gain little."""
 BOUND = 0.6
-"""A kernel is bound by a limit that it is at least this near to; below, none of the limits explains its time."""
+"""Least share of a limit that bounds a kernel; below, no limit explains the kernel's time."""
 
 
 @dataclass(frozen=True)
 class Limit(Json):
-    """``key``: one of :data:`NAMES`. ``amount``: operations or bytes; ``rate``: the most of them a second.
+    """A limit of the device for a kernel. ``key``: one of :data:`NAMES`. ``amount``: operations or bytes; ``rate``: the
+    device's most operations or bytes a second.
 
-    ``share``: of the kernel's time that ``amount`` takes at ``rate``: 1 is at the limit.
+    ``share``: the time for ``amount`` at ``rate``, as a share of the kernel's time: 1 is at the limit.
     """
 
     key: str
@@ -51,9 +52,9 @@ class Limit(Json):
 
 @dataclass(frozen=True)
 class Limits(Json):
-    """The limits of a kernel that takes ``seconds``. ``limits``: all that are known, the largest share first;
-    ``unknown``: keys of limits whose rate is not known; ``measured``: whether the run measured the rates, which are
-    otherwise the vendor's. ``remark``: what to know of the numbers."""
+    """The limits of a kernel that takes ``seconds``. ``limits``: known limits, the largest share first; ``unknown``:
+    keys of limits with unknown rates; ``measured``: whether the run measured the rates, which are otherwise the
+    vendor's. ``remark``: a remark on the numbers."""
 
     seconds: float
     limits: tuple[Limit, ...]
@@ -63,7 +64,7 @@ class Limits(Json):
 
     @property
     def wrong(self) -> tuple[Limit, ...]:
-        """Limits that the kernel exceeds, which therefore say nothing."""
+        """Limits that the kernel exceeds: their amount or rate must be wrong."""
         return tuple(x for x in self.limits if not is_share(x.share))
 
     @property
@@ -73,16 +74,16 @@ class Limits(Json):
 
     @property
     def near(self) -> Limit | None:
-        """The limit that leaves little to gain; ``None`` where none does."""
+        """The nearest limit if it leaves little to gain, else ``None``."""
         return self.nearest if self.nearest and self.nearest.share >= NEAR else None
 
     @property
     def bound(self) -> Limit | None:
-        """The limit that explains the time; ``None`` where none does."""
+        """The nearest limit if it explains the time, else ``None``."""
         return self.nearest if self.nearest and self.nearest.share >= BOUND else None
 
     def text(self) -> str:
-        """In sentences: what bounds the kernel first, then what is not known."""
+        """The limits in sentences: first the bound of the kernel, then unknown rates."""
         parts = []
         source = "measured by the run" if self.measured else "as the vendor states it"
         at = self.nearest
@@ -110,14 +111,14 @@ class Limits(Json):
 
 
 def limits_of(run: StoredRun, schedule: Schedule, seconds: float) -> Limits:
-    """Limits of a schedule of the run on the run's own device, as the run stored them."""
+    """Limits of a schedule that takes ``seconds`` on the run's device, by the rates that the run stored."""
     from tilewright.backends import is_emulated
 
     if is_emulated(run.device_model):
         return Limits(seconds, (), (), False, "The run was on the emulator, whose times say nothing about a GPU.")
     ceilings, own = ceilings_of(run), traffic_of(run.task).of(schedule)
     moved = bytes_of(run.task, schedule)
-    # The workload's operations, or the schedule's own where it does with fewer.
+    # The workload's operations, or the schedule's own if it needs fewer.
     amounts = {"compute": min(float(run.task.workload.flops), own.get(FLOPS, math.inf)), **moved}
     found, unknown = [], []
     for key, amount in amounts.items():
@@ -132,10 +133,10 @@ def limits_of(run: StoredRun, schedule: Schedule, seconds: float) -> Limits:
 
 
 def bytes_of(task: Task, schedule: Schedule) -> Mapping[str, float]:
-    """Bytes by level that a schedule moves, empty where that is not known.
+    """Bytes that a schedule moves, by memory level; empty if unknown.
 
-    A GPU is measured with cold caches, so all operands come from its memory at least once, and the traffic of its
-    caches is left out: the footprint describes a processor's.
+    GPUs are measured with cold caches, so all operands come from memory at least once. Traffic of a GPU's caches is
+    left out, because the footprint analysis models a CPU's caches.
     """
     from tilewright.backends import backend_for
 
@@ -147,7 +148,7 @@ def bytes_of(task: Task, schedule: Schedule) -> Mapping[str, float]:
 
 
 def limit_bars(found: Limits) -> Bars:
-    """A bar for each possible limit: the share of the kernel's time that it explains."""
+    """Bar chart of the possible limits: the share of the kernel's time that each limit explains."""
     possible = [x for x in found.limits if is_share(x.share)]
     shown = ", ".join(f"{NAMES[x.key]} {with_unit(x.share, 'share')}" for x in possible)
     return Bars(

@@ -1,4 +1,4 @@
-"""Addresses of the dashboard's pages, and names as parts of them."""
+"""Addresses of the dashboard's pages, and the encoding of names in them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ESCAPES = (("~", "~t"), ("/", "~s"), ("\\", "~b"))
 
 
 def segment(name: str) -> str:
-    """A name as one segment of an address, whatever it holds; ``unsegment`` takes what a server has decoded."""
+    """Encodes any name as one segment of an address; ``unsegment`` decodes it after the server's percent-decoding."""
     for character, escape in _ESCAPES:
         name = name.replace(character, escape)
     if name in (".", ".."):
@@ -39,7 +39,7 @@ def trial_link(run_id: str, number: int) -> str:
 
 
 def kernel_links(kernels: Iterable[StoredKernel | None]) -> dict[str, list[str | None]]:
-    """Links of a table's columns ``run`` and ``trial``: where each kernel was found."""
+    """Links of a table's columns ``run`` and ``trial``: to the run and trial that found each kernel."""
     found = [(k.run_id, k.trial_number) if k else (None, None) for k in kernels]
     return {
         "run": [run_link(run) if run else None for run, _ in found],

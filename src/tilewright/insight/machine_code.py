@@ -1,4 +1,4 @@
-"""The least time that a winner's machine code needs on a GPU, as this machine's compiler makes the code."""
+"""The least time of a winner's machine code on a GPU, from the code that this machine's compiler generates."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ _BY = {
 
 @dataclass(frozen=True)
 class MachineCode(Json):
-    """``instructions`` and ``matrix`` instructions of the main loop, ``registers`` a thread, bytes of ``spills``.
+    """Facts of a kernel's machine code: number of ``instructions`` and ``matrix`` (MMA) instructions of the main loop,
+    ``registers`` of a thread, bytes of ``spills``.
 
-    ``by``: what bounds the kernel; ``share``: of the arithmetic peak that this leaves (0: too little is computed);
-    ``least``: seconds that it takes at the least, at the target's clock.
+    ``by``: the resource that bounds the kernel; ``share``: share of the arithmetic peak at the bound (0: too little
+    arithmetic); ``least``: least seconds at the target's clock.
     """
 
     instructions: int
@@ -33,7 +34,7 @@ class MachineCode(Json):
     least: float
 
     def text(self) -> str:
-        """In sentences."""
+        """The facts in sentences."""
         matrix = f", {self.matrix} of them for matrix units" if self.matrix else ""
         spills = f", and {self.spills} bytes are spilled to memory" if self.spills else ""
         bound = f"Its machine code needs at least {with_unit(self.least, 's')}, bound by {_BY.get(self.by, self.by)}"
@@ -43,9 +44,10 @@ class MachineCode(Json):
 
 
 def machine_code_of(task: Task, schedule: Schedule) -> MachineCode | None:
-    """Of a schedule's main kernel.
+    """Machine code of a schedule's main kernel.
 
-    ``None`` for other targets than CUDA's, without compiler or disassembler, and where no template of today prints it.
+    ``None`` for targets other than CUDA, without compiler or disassembler, and if no template of this version prints
+    the schedule.
     """
     from tilewright.checking.check import subject_of
     from tilewright.checking.machine_code import costs

@@ -1,4 +1,4 @@
-"""A note about a run: a text and tags."""
+"""Notes on runs: a text and tags."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Note(Json):
-    """A run's note; text and tags are empty where nobody wrote one."""
+    """A run's note; text and tags are empty without a note."""
 
     text: str = ""
     tags: tuple[str, ...] = ()

@@ -1,9 +1,9 @@
-"""PED-ANOVA: how far the values of the fastest tenth differ from those of all trials, knob by knob.
+"""PED-ANOVA: how much the distribution of each knob's values among the fastest tenth differs from all trials'.
 
-Watanabe, Bansal, Hutter, "PED-ANOVA: Efficiently Quantifying Hyperparameter Importance in Arbitrary Subspaces",
-IJCAI 2023. Of both groups a density over the knob's values is estimated, and the Pearson divergence of the two is the
-knob's importance. The estimators are those of Optuna, whose evaluator a test compares with. Every function takes many
-weightings of the trials at once, so that resampling costs little.
+Watanabe, Bansal, Hutter, "PED-ANOVA: Efficiently Quantifying Hyperparameter Importance in Arbitrary Subspaces", IJCAI
+2023. A density over the knob's values is estimated for both groups; the Pearson divergence of the densities is the
+knob's importance. The estimators are Optuna's; a test compares with Optuna's evaluator. Every function takes many
+weightings of the trials at once, so that resampling is cheap.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
 
 FAST = 0.1
-"""The share of the trials that counts as the fastest."""
+"""Share of the trials that count as fast."""
 STEPS = 50
-"""Places that a knob in order has at most: of more values, neighbours share one."""
+"""Most bins of an ordered knob; of more values, adjacent values share a bin."""
 NARROWEST = 0.5 / 1.64
-"""Width of a kernel at least: nine tenths of it lie on its own place."""
+"""Least bandwidth of a density kernel, in bins: 90% of its mass lies in its own bin."""
 
 _Z = np.linspace(-8.0, 8.0, 4001)
 _PHI = np.array([math.erfc(-z / math.sqrt(2.0)) / 2.0 for z in _Z])
 
 
 def fastest(times: Floats, weights: Floats) -> Floats:
-    """The weights of the fastest tenth alone, ties included. ``weights``: a row a weighting, a column a trial."""
+    """The weights with all but the fastest tenth set to 0; ties stay. ``weights``: weightings x trials."""
     order = np.argsort(times, kind="stable")
     reached = np.cumsum(weights[:, order], axis=1)
     enough = np.ceil(FAST * reached[:, -1:])
@@ -38,10 +38,10 @@ def fastest(times: Floats, weights: Floats) -> Floats:
 
 
 def divergences(values: Sequence[tuple[Places, int, bool]], all_: Floats, fast: Floats) -> Floats:
-    """The Pearson divergence of each knob: a row a weighting, a column a knob.
+    """The Pearson divergence of each knob, of shape weightings x knobs.
 
-    ``values``: by knob, the place of each trial's value, the number of places, and whether neighbours are alike.
-    ``all_``, ``fast``: a row a weighting, a column a trial.
+    ``values``: for each knob the bin of each trial's value, the number of bins, and whether the bins are ordered.
+    ``all_``, ``fast``: weights of shape weightings x trials.
     """
     found = []
     for places, count, ordered in values:
@@ -56,14 +56,14 @@ def divergences(values: Sequence[tuple[Places, int, bool]], all_: Floats, fast: 
 
 
 def shares(divergence: Floats) -> Floats:
-    """Of each row's sum; equal ones where there is none."""
+    """Divides each row by its sum; a row of zeros becomes equal shares."""
     total = divergence.sum(axis=1, keepdims=True)
     found: Floats = np.where(total > 0, divergence / np.where(total > 0, total, 1.0), 1.0 / divergence.shape[1])
     return found
 
 
 def _counted(counts: Floats) -> Floats:
-    """The density over categories: what was counted, and a bit of everything."""
+    """Density over categories: smoothed counts (Optuna's categorical Parzen estimator), normalised by row."""
     n, size = counts.sum(axis=1, keepdims=True), counts.shape[1]
     bit = 1.0 / ((counts > 0).sum(axis=1, keepdims=True) + 1)
     kernels: Floats = (counts + n * bit) / (1 + size * bit)
@@ -72,7 +72,8 @@ def _counted(counts: Floats) -> Floats:
 
 
 def _smooth(counts: Floats) -> Floats:
-    """The density over places in order: a bell around each, as wide as Scott's rule says, and one over everything."""
+    """Density over ordered bins: a normal kernel at each value, with Scott's bandwidth, and one wide kernel over all
+    bins."""
     n, size = counts.sum(axis=1, keepdims=True), counts.shape[1]
     at = np.arange(size)
     mean = counts @ at / n[:, 0]
@@ -87,7 +88,7 @@ def _smooth(counts: Floats) -> Floats:
 
 
 def _bells(centres: NDArray[np.generic], widths: Floats, size: int) -> Floats:
-    """Normal distributions over the places, cut off at both ends: for each width, and each centre, a row."""
+    """Truncated normal distributions over the bins, of shape widths x centres x bins."""
     edges = np.arange(size + 1) - 0.5
     below = np.interp((edges - np.asarray(centres, float)[:, None]) / widths[:, None, None], _Z, _PHI)
     found: Floats = np.diff(below, axis=2) / (below[..., -1:] - below[..., :1])

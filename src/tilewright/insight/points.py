@@ -1,4 +1,4 @@
-"""The few values of a trial that charts read, so that thousands can be fetched at once."""
+"""Helpers for the points of charts: a trial's time, numbers in summaries, and even samples."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from tilewright.core import TrialRecord
 from tilewright.database.records import TrialPoint
 
 OK = "ok"
-"""The status of a trial that was checked and timed; other trials have their failure's kind."""
+"""Status of a checked and timed trial; a failed trial's status is its kind of failure."""
 
 
 def time_of(point: TrialPoint | TrialRecord) -> float | None:
-    """A trial's search time, if it can be drawn (positive and finite), else ``None``."""
+    """A trial's search time if it is positive and finite, else ``None``."""
     seconds = point.seconds
     return seconds if seconds is not None and 0 < seconds < math.inf else None
 
 
 def number_in(summary: Mapping[str, Any], *path: str) -> float | None:
-    """A positive number of a run's summary, which any version may have stored; ``None`` where the summary has none."""
+    """A positive number at a path in a run's summary, of any version; ``None`` if it is missing or invalid."""
     found: object = summary
     for name in path:
         found = found.get(name) if isinstance(found, Mapping) else None
@@ -29,7 +29,7 @@ def number_in(summary: Mapping[str, Any], *path: str) -> float | None:
 
 
 def thinned(numbers: Sequence[int], limit: int) -> list[int]:
-    """At most ``limit`` of these, evenly, first and last included."""
+    """An even sample of at most ``limit`` numbers, which includes the first and the last."""
     if limit < 2 or len(numbers) <= limit:
         return list(numbers[: max(limit, 0)])
     return [numbers[round(i * (len(numbers) - 1) / (limit - 1))] for i in range(limit)]

@@ -1,4 +1,4 @@
-"""How far a run is, why it ended, and whether more trials would likely pay."""
+"""A run's progress, the reason for its end, and whether more trials are likely to improve it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PHASES = {
     "search": "searching",
     "final": "final between the fastest kernels",
 }
-"""The phase of a run that is not over."""
+"""Phases of a running run."""
 OUTLOOKS = {
     "limit": "More trials would gain little: the winner is at a limit of the device.",
     "exhausted": "All schedules of the search space have been tried.",
@@ -35,7 +35,8 @@ OUTLOOKS = {
 
 @dataclass(frozen=True)
 class Progress(Json):
-    """``ended``: one of ``ENDS``, or ``None`` where that is not stored. ``best_at``: the number of the fastest trial.
+    """Progress of a run. ``ended``: one of ``ENDS``, ``None`` if it is not stored. ``best_at``: the fastest trial's
+    number.
 
     ``gain``: expected relative improvement of the best time by :data:`~tilewright.tuner.improvement.MORE` more trials.
     ``outlook``: one of :data:`OUTLOOKS`.
@@ -51,7 +52,7 @@ class Progress(Json):
     outlook: str
 
     def text(self) -> str:
-        """In sentences."""
+        """The progress in sentences."""
         parts = []
         if self.state == "running":
             parts.append(f"The run is not over: {self.trials} of {self.wanted} trials so far.")
@@ -68,8 +69,8 @@ class Progress(Json):
 
 
 def progress_of(run: StoredRun, records: Sequence[TrialRecord], at_limit: bool = False) -> Progress:
-    """Progress of a run. ``records``: its trials or a sample with the fastest. ``at_limit``: whether the device allows
-    little more."""
+    """Progress of a run. ``records``: its trials, or a sample that includes the fastest. ``at_limit``: whether the
+    winner is near a limit of the device."""
     timed = [r for r in records if time_of(r) is not None]
     best = min(timed, key=lambda r: time_of(r) or 0.0).number if timed else None
     ended = why_ended(run.summary)
@@ -96,8 +97,8 @@ def phase_of(now: RunProgress) -> str | None:
 
 
 def seconds_left(now: RunProgress, wanted: int) -> float | None:
-    """How long the search will go on at most, as far as its deadline and the last trials tell; ``None`` where neither
-    does. ``wanted``: trials in all."""
+    """Upper estimate of the seconds until the search ends, from its deadline and the latest trials; ``None`` without
+    both. ``wanted``: number of requested trials."""
     phase = phase_of(now)
     if phase not in ("start", "search"):
         return None

@@ -1,4 +1,4 @@
-"""What a run found, as its final stored it: the final time, gains with their intervals, and how to call the kernel."""
+"""A run's result as its final stored it: the final time, gains with their intervals, and how to call the kernel."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ AGAINST = {
     "default": "the default schedule", "challenger": "the fastest other schedule",
     "earlier": "the kernel of an earlier run",
 }  # fmt: skip
-"""Whom a gain is over, where its name is not that of a library."""
+"""Baselines of stored gains that are not libraries, with their names in sentences."""
 CONFIDENCE_KEY = "confidence"
 """Key of the confidence of a stored interval over a library, 0.95. Version 0.1 stored quartiles, without this key."""
 NO_INTERVAL = "stored without a 95% interval, which tilewright bench measures"
-"""What is said of a gain over a library that version 0.1 stored."""
+"""Note on a gain over a library that version 0.1 stored."""
 
 
 @dataclass(frozen=True)
 class Ratio(Json):
-    """A gain over ``against``, timed in turns: of final times, over a library of call times.
+    """A gain over ``against`` from a paired comparison: of final times, or over a library of call times.
 
-    ``quartiles``: the stored ends are quartiles, which say nothing of the median; ``gain`` then has no interval.
+    ``quartiles``: the stored bounds are quartiles, not an interval of the median; ``gain`` then has no interval.
     """
 
     against: str
@@ -48,17 +48,18 @@ class Ratio(Json):
 
     @property
     def time(self) -> str:
-        """The name of the times that are compared."""
+        """The name of the compared times."""
         return FINAL_TIME if self.against in AGAINST else CALL_TIME
 
 
 @dataclass(frozen=True)
 class Result(Json):
-    """The kernel that look-ups are served after the final. ``seconds``: its final time; ``low`` and ``high``: the
-    middle half of the samples, ``None`` where that is not stored. ``rate``: operations a second at that time, and
-    ``peak_fraction`` their share of the device's peak, ``None`` where it is impossible. ``run`` and ``trial``: where
-    the kernel was found; ``kept``: whether that was an earlier run. ``default``: whether it is the default schedule,
-    over which it then has no gain.
+    """The kernel that is served after the final.
+
+    ``seconds``: its final time; ``low``, ``high``: the quartiles of its samples, ``None`` if not stored. ``rate``:
+    operations a second at that time; ``peak_fraction``: their share of the device's peak, ``None`` if above 1. ``run``,
+    ``trial``: the run and trial that found the kernel; ``kept``: whether that is an earlier run. ``default``: whether
+    it is the default schedule; it then has no gain over it.
     """
 
     seconds: float
@@ -79,7 +80,7 @@ class Result(Json):
 
 
 def result_of(run: StoredRun) -> Result | None:
-    """What the run's summary says; ``None`` where it goes on, found nothing, or stored nothing that makes sense."""
+    """The result in a run's summary; ``None`` while it is running, without a result, and for an invalid summary."""
     found = run.summary.get("best")
     if run.state == "running" or not isinstance(found, Mapping):
         return None
@@ -105,7 +106,7 @@ def result_of(run: StoredRun) -> Result | None:
 
 
 def ratios_of(summary: Mapping[str, Any]) -> tuple[Ratio, ...]:
-    """The gains that were stored with a run, over the default schedule first."""
+    """The gains in a run's summary; the gain over the default schedule comes first."""
     stored = summary.get(PAIRED)
     if not isinstance(stored, Mapping):
         return ()
@@ -114,7 +115,7 @@ def ratios_of(summary: Mapping[str, Any]) -> tuple[Ratio, ...]:
 
 
 def _ratio(against: str, stored: object) -> Ratio | None:
-    """A stored gain, without its ends where they are quartiles; ``None`` where it is none."""
+    """Reads a stored gain, without its bounds if they are quartiles; ``None`` for an invalid value."""
     gain = Gain.read(stored)
     if gain is None:
         return None
@@ -123,12 +124,12 @@ def _ratio(against: str, stored: object) -> Ratio | None:
 
 
 def _holds_quartiles(against: str, stored: object) -> bool:
-    """Whether the ends of a stored gain are quartiles: gains of finals have had intervals in every version."""
+    """Whether the bounds of a stored gain are quartiles. Gains of finals have intervals in every version."""
     return against not in AGAINST and isinstance(stored, Mapping) and CONFIDENCE_KEY not in stored
 
 
 def summary_of(run: StoredRun) -> dict[str, Any]:
-    """The summary of a run, with ``None`` for ``low`` and ``high`` of a gain where version 0.1 stored quartiles."""
+    """A run's summary; ``low`` and ``high`` of a gain are ``None`` if version 0.1 stored quartiles."""
     stored = run.summary.get(PAIRED)
     if not isinstance(stored, Mapping):
         return dict(run.summary)
@@ -140,15 +141,15 @@ def summary_of(run: StoredRun) -> dict[str, Any]:
 
 
 def peak_name(run: StoredRun) -> str:
-    """Which peak a share is of: measured on processors, as the vendor states it on GPUs."""
+    """Name of the peak to which shares refer: measured on CPUs, stated by the vendor on GPUs."""
     from tilewright.backends import backend_for
 
     return "measured peak" if backend_for(run.task.target).in_process else "stated peak"
 
 
 def words_of(run: StoredRun) -> list[str] | None:
-    """Operator and parameters as a command takes them; ``None`` for a user's operator that was not named as
-    ``FILE.py:function``. The operator of a user's kernel is the reference."""
+    """Operator and parameters as words of a command; ``None`` for a user's operator that was not named as
+    ``FILE.py:function``. For a user's kernel the operator is its reference."""
     from tilewright.kernels.operators import get_operator
     from tilewright.tuner.user_kernel import SETTING
 
@@ -167,7 +168,7 @@ def words_of(run: StoredRun) -> list[str] | None:
 
 
 def tune_words(run: StoredRun) -> list[str] | None:
-    """The words behind ``tilewright tune`` that name what the run tuned; ``None`` where no words do.
+    """The words after ``tilewright tune`` that name the run's task; ``None`` if no words can.
 
     The words are an operator with its parameters, or the file of a user's kernel with parameters and options.
     """
@@ -178,7 +179,7 @@ def tune_words(run: StoredRun) -> list[str] | None:
     try:
         kernel = user_kernel.of_run(run)
         options = kernel.options() if kernel else []
-    except (TilewrightError, *NONSENSE):  # stored by anything
+    except (TilewrightError, *NONSENSE):  # the stored settings may be invalid
         return None
     if words is None or options is None:
         return None
@@ -186,7 +187,7 @@ def tune_words(run: StoredRun) -> list[str] | None:
 
 
 def plan_line(run: StoredRun, db: str) -> str | None:
-    """What calls the kernel from Python; ``None`` where no command names the operator, on the emulator, and for
+    """The line of Python that calls the kernel; ``None`` if no words name the operator, on the emulator, and for
     databases on servers."""
     from tilewright.backends import backend_for, is_emulated
 
@@ -194,14 +195,14 @@ def plan_line(run: StoredRun, db: str) -> str | None:
     if words is None or "://" in db or is_emulated(run.device_model):
         return None
     if not backend_for(run.task.target).in_process:
-        if not words[0].isidentifier():  # a method of a library has the name of a built-in operator
+        if not words[0].isidentifier():  # Library has methods for built-in operators only
             return None
         return f"tilewright.Library({db!r}).{words[0]}({', '.join(x.name for x in run.task.workload.inputs)})"
     return call_line(run.task, words, db)
 
 
 def call_line(task: Task, words: Sequence[str], db: str) -> str:
-    """What calls the kernel of a task from Python. ``words``: operator and parameters as a command takes them."""
+    """The line of Python that calls a task's kernel. ``words``: operator and parameters as words of a command."""
     chosen, threads = dict(task.workload.params), task.target.threads
     pairs = (word.split("=", 1) for word in words[1:])
     given = [repr(words[0]), *(f"{name}={chosen.get(name, text)!r}" for name, text in pairs)]
@@ -209,16 +210,16 @@ def call_line(task: Task, words: Sequence[str], db: str) -> str:
     return f"{library}.plan({', '.join(given)})"
 
 
-# --------------------------------------------------------------------------- what came of it, in words
+# --------------------------------------------------------------------------- the outcome in words
 
 NOTHING = "no kernel"
-"""A run that ended as it should have, and found nothing."""
+"""The outcome of a run that ended normally without a kernel."""
 SHORT = {"time": "time budget used", "space": "whole search space", "converged": "converged"}
-"""Why a run that was not stopped ended before all requested trials were run, in a word or two."""
+"""Short reasons why a run ended normally before all requested trials were run."""
 
 
 def outcome(run: StoredRun) -> str:
-    """A run's state as people should read it: ``done`` says neither that nothing was found nor why it ended early."""
+    """A run's state for people: a ``done`` run is also told apart by its result and the reason for an early end."""
     if run.state != "done":
         return run.state
     if run.trials and run.best_seconds is None:
@@ -228,7 +229,7 @@ def outcome(run: StoredRun) -> str:
 
 
 def ending(run: StoredRun) -> str:
-    """Why a run ended, as a sentence; empty while it goes on and where that is not known."""
+    """Why a run ended, as a sentence; empty while it is running, and if unknown."""
     why = why_ended(run.summary)
     if run.state == "running":
         return ""

@@ -1,9 +1,9 @@
-"""Rates of trials against their arithmetic intensity, below what the device can reach.
+"""Roofline charts: rates of trials over their arithmetic intensity, below the device's ceilings.
 
 Williams, Waterman, Patterson, "Roofline: an insightful visual performance model for multicore architectures",
-Communications of the ACM 52(4), 2009. The traffic of a schedule is what its footprint analysis says
-(``kernels/loopnest/footprint.py``), not a measurement. Data that stays in a cache never comes from memory: for small
-problems the intensity is taken at the outermost level that has traffic.
+Communications of the ACM 52(4), 2009. A schedule's traffic is an estimate of the footprint analysis
+(``kernels/loopnest/footprint.py``), not a measurement. Data that stays in a cache causes no memory traffic, so the
+intensity of small problems is computed at the outermost level with traffic.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ LEVELS = {
     "l1": "traffic from L1",
     "compulsory": "each input and output moved once",
 }
-"""What the bytes of an intensity are: the first four from the footprint, the last from the shapes alone."""
+"""Levels at which the bytes of an intensity are counted: by the footprint, or for ``compulsory`` by the shapes."""
 _LEVEL = {"memory": "memory", "l3": "L3", "l2": "L2", "l1": "L1", "compulsory": "memory"}
 CACHED = 1 << 15
 GROUPS = 8
-"""Tasks that a chart tells apart; the trials of further ones share a name."""
+"""Most tasks with series of their own; the trials of further tasks share a name."""
 
 
 @dataclass(frozen=True)
 class Ceilings:
-    """What the device reaches at most: ``peak`` in FLOP/s, ``bandwidth`` of memory in bytes/s; ``None``: not known.
+    """The device's ceilings: ``peak`` in FLOP/s, ``bandwidth`` of memory in bytes/s; ``None`` if unknown.
 
-    ``measured``: by a run, on the cores in use; otherwise as the vendor states them. ``caches``: bytes/s of each cache
-    that is known.
+    ``measured``: whether a run measured them, on the cores in use; otherwise they are the vendor's. ``caches``: known
+    bandwidths of caches in bytes/s.
     """
 
     peak: float | None = None
@@ -51,7 +51,7 @@ class Ceilings:
     caches: Mapping[str, float] = field(default_factory=dict)
 
     def at(self, level: str) -> float | None:
-        """Bytes a second at one of :data:`LEVELS`, or the operations a second of ``compute``."""
+        """Bandwidth in bytes/s of one of :data:`LEVELS`, or FLOP/s for ``compute``; ``None`` if unknown."""
         ours = {"compute": self.peak, "memory": self.bandwidth, "compulsory": self.bandwidth}
         return ours[level] if level in ours else self.caches.get(level)
 
@@ -62,7 +62,7 @@ class Ceilings:
 
 @dataclass(frozen=True)
 class TaskTrials:
-    """Trials of one task, each with its run."""
+    """Trials of one task, each with its run's id."""
 
     task: Task
     trials: Sequence[tuple[str, TrialRecord]]
@@ -70,7 +70,7 @@ class TaskTrials:
 
 @dataclass(frozen=True)
 class Placed:
-    """A trial on the roofline. ``intensity``: FLOP a byte; ``rate``: FLOP/s, of the workload's own operations."""
+    """A trial on the roofline. ``intensity``: FLOP/byte; ``rate``: FLOP/s. Both count the workload's operations."""
 
     run_id: str
     number: int
@@ -80,21 +80,21 @@ class Placed:
 
 
 FLOPS = "flops"
-"""Beside bytes by level: a kernel's own operations, fewer than the workload's where tiles are transformed."""
+"""Key of a kernel's own operations in its traffic; they may be fewer than the workload's, as in Winograd kernels."""
 
 
 class Traffic:
-    """Bytes that a task's schedules move, and their operations (:data:`FLOPS`), each read once; about a third of a
-    millisecond a schedule."""
+    """Bytes by level and operations (:data:`FLOPS`) of a task's schedules, cached. A schedule's analysis takes about a
+    third of a millisecond."""
 
     def __init__(self, task: Task) -> None:
         from tilewright.cost_model.features import footprint_of
         from tilewright.kernels.templates import task_space
 
         self.of: Callable[[Schedule], Mapping[str, float]] = lambda _schedule: {}
-        """Bytes by level of a schedule; nothing for one outside of today's space (an older template's, a user's), and
-        for all of them where no template of today computes the task."""
-        with suppress(Exception):  # stored by anything: its program may be of a form that is gone
+        """Traffic of a schedule. Empty for a schedule outside today's search space: an older template's, or a user's
+        kernel's. Always empty if no template of this version computes the task."""
+        with suppress(Exception):  # the stored program may be of an older form
             self._analyse, self._space = footprint_of(task), task_space(task)
             self.of = lru_cache(CACHED)(self._read)
 
@@ -102,19 +102,19 @@ class Traffic:
         try:
             self._space.check(schedule)
             found = self._analyse(schedule)
-        except Exception:  # stored by anything, read by today's templates: whatever they stumble over, nothing is known
+        except Exception:  # the stored schedule may be invalid for today's templates in any way
             return {}
         return {level: found[f"bytes.{level}"] for level in LEVELS if level != "compulsory"} | {FLOPS: found[FLOPS]}
 
 
 traffic_of = lru_cache(maxsize=16)(Traffic)
-"""The task's traffic, kept between calls."""
+"""Cached :class:`Traffic` of a task."""
 
 
 def ceilings_of(run: StoredRun) -> Ceilings:
-    """Ceilings of the device that a run was on, as its final measured them; a GPU's are the stated ones.
+    """Ceilings of a run's device: measured by its final on CPUs, the vendor's on GPUs.
 
-    An emulated device has none: its times are of another machine.
+    An emulated device has no ceilings, because its times are another machine's.
     """
     from tilewright.backends import CACHES, backend_for, is_emulated
 
@@ -131,7 +131,7 @@ def ceilings_of(run: StoredRun) -> Ceilings:
 
 
 def most(found: Iterable[Ceilings]) -> Ceilings:
-    """The greatest of each, of ceilings of one device: none of its kernels may be above its roof."""
+    """The greatest of each ceiling over several runs of one device, so that no kernel lies above the roof."""
     known = [c for c in found if c.peak or c.bandwidth]
     if not known:
         return Ceilings()
@@ -146,11 +146,10 @@ def most(found: Iterable[Ceilings]) -> Ceilings:
 def roofline(
     groups: Sequence[TaskTrials], ceilings: Ceilings, title: str = "Roofline", level: str = "", limit: int = 1000
 ) -> XY:
-    """Every measured trial as a point, the fastest of each task emphasised, below the known ceilings.
+    """Roofline chart: every measured trial as a point, the fastest of each task emphasised, and the known ceilings.
 
-    ``level``: one of :data:`LEVELS`; by default the outermost at which most trials have traffic. ``limit``: points at
-    most, thinned evenly, the fastest kept. Without the footprint of most schedules, or where none moves anything, the
-    intensity is the compulsory one.
+    ``level``: one of :data:`LEVELS`; by default the outermost at which most trials have traffic, or ``compulsory`` if
+    no level has. ``limit``: most points, an even sample that includes the fastest.
     """
     chosen = _thinned(groups, limit)
     level = level or _level(chosen)
@@ -178,7 +177,7 @@ def roofline(
 
 
 def _thinned(groups: Sequence[TaskTrials], limit: int) -> list[TaskTrials]:
-    """Measured trials only, one group a task, about ``limit`` in all."""
+    """Groups measured trials by task and samples them evenly, to about ``limit`` in all."""
     by_task: dict[str, TaskTrials] = {}
     for g in groups:
         before = by_task[g.task.key].trials if g.task.key in by_task else ()
@@ -228,14 +227,14 @@ def _dots(name: str, points: Sequence[Placed], emphasis: bool = False, role: str
 
 
 def _roofs(ceilings: Ceilings, best: Sequence[Placed], level: str, x: Sequence[float]) -> list[Series]:
-    """The ceilings as lines over the points' range and a bit more; the bandwidth is the level's."""
+    """The ceilings as lines over slightly more than the points' range; the bandwidth is the level's."""
     if not best:
         return []
     low, high = min(x) / 1.5, max(x) * 1.5
     bandwidth = ceilings.at(level)
     ridge = low
     if ceilings.peak and bandwidth:
-        ridge = ceilings.peak / bandwidth  # always in sight: left of it memory is the limit
+        ridge = ceilings.peak / bandwidth  # always visible: left of the ridge point memory is the limit
         low, high = min(low, ridge / 3), max(high, ridge * 1.5)
     found = []
     if ceilings.peak:

@@ -1,4 +1,4 @@
-"""The gain of each best kernel over the default schedule."""
+"""Chart and table of the best kernels' gains over the default schedule."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ UNPAIRED = (
 
 
 def _ordered(views: Iterable[KernelView]) -> list[KernelView]:
-    """The kernels with the largest gain first, those without a known gain last."""
+    """Kernels by gain, the largest first; kernels without a known gain come last."""
     return sorted(views, key=lambda v: -(v.speedup or 0.0))
 
 
 def _ends(view: KernelView) -> tuple[float, float]:
-    """The interval of a gain; the ratio twice where it has none."""
+    """The bounds of a gain's interval; the ratio twice if it has no interval."""
     gain, ratio = view.gain, view.speedup or 0.0
     return (gain.low, gain.high) if gain and gain.low and gain.high else (ratio, ratio)
 
 
 def note_of(views: Sequence[KernelView]) -> str:
-    """How the gains of these kernels were measured."""
+    """States how the gains of kernels were measured."""
     loose = sum(v.gain is None and v.speedup is not None for v in views)
     return UNPAIRED.format(count=loose) if loose else PAIRED
 
 
 def speedup_bars(views: Sequence[KernelView], limit: int = 15) -> Bars:
-    """The ``limit`` largest known gains."""
+    """Bar chart of the ``limit`` largest known gains."""
     known = [v for v in _ordered(views) if v.speedup is not None][:limit]
     bars = tuple((v.kernel.task.workload.label, v.speedup or 0.0) for v in known)
     top = f"{bars[0][0]} has the largest gain: {bars[0][1]:.2f}x" if bars else "no kernel has a known gain"
@@ -56,7 +56,7 @@ def speedup_bars(views: Sequence[KernelView], limit: int = 15) -> Bars:
 
 
 def speedup_table(views: Sequence[KernelView]) -> Table:
-    """Every kernel: its workload, final time, gain, where it runs, its share of the peak, and its run."""
+    """Table of kernels: workload, final time, gain, device, share of the peak, and run."""
     ordered = _ordered(views)
 
     def gain(view: KernelView) -> str | None:

@@ -12,9 +12,9 @@ from tilewright.plots.theme import Theme
 from tilewright.units import with_unit
 
 LONGEST = 90
-"""Largest number of characters of a title or name that are drawn; an ellipsis stands for the others."""
+"""Largest number of characters of a title or name; a longer text ends with an ellipsis."""
 CATEGORIES = 24
-"""Largest number of names along an axis of categories; of more names, evenly chosen ones are written."""
+"""Largest number of names that are written along an axis of categories; of more names, an even sample is written."""
 
 LARGEST = 1e100
 """Numbers beyond this, and their inverses on logarithmic axes, are not drawn: Matplotlib's arithmetic overflows."""
@@ -27,7 +27,7 @@ def shown(text: str, longest: int = LONGEST) -> str:
 
 
 def usable(axis: Axis, value: float) -> bool:
-    """Whether ``value`` has a place on ``axis``."""
+    """Whether ``value`` can be drawn on ``axis``."""
     return abs(value) <= LARGEST and (axis.scale != "log" or value >= 1 / LARGEST)
 
 
@@ -79,7 +79,7 @@ def log_ticks(low: float, high: float) -> list[float]:
         ]
         if len(found) >= 4:
             return found
-    # Less than a factor of two or so: round numbers at even distances.
+    # Over less than about a factor of two: round numbers at even distances.
     step = 10.0 ** math.floor(math.log10((high - low) / 3))
     step = next(step * m for m in (1, 2, 5, 10) if (high - low) / (step * m) <= 6)
     return [n * step for n in range(math.ceil(low / step), math.floor(high / step) + 1)]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MOST = 24
-"""Largest number of bars that are drawn; the text beside the last bar says how many more there are."""
+"""Largest number of bars that are drawn; the text beside the last bar counts the rest."""
 
 
 def draw_bars(axes: Axes, chart: Bars, theme: Theme) -> bool:

@@ -1,4 +1,4 @@
-"""Drawing of charts into files; the same chart gives the same bytes."""
+"""Drawing of charts into files; the bytes are deterministic."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class PlotError(TilewrightError):
 
 
 def check_path(path: str | Path) -> Path:
-    """``path`` as a ``Path``. Raises ``UsageError`` unless the file's suffix is one of :data:`SUFFIXES`."""
+    """Returns ``path`` as a ``Path``. Raises ``UsageError`` unless the file's suffix is one of :data:`SUFFIXES`."""
     path = Path(path)
     if path.suffix.lower() not in SUFFIXES:
         raise UsageError(
@@ -48,7 +48,7 @@ def check_path(path: str | Path) -> Path:
 
 
 def draw(chart: Drawn | Sequence[Drawn], path: str | Path, dark: bool = False) -> Path:
-    """Draw a chart, or several charts below each other, into the file ``path``, and return the path.
+    """Draws a chart, or several charts below each other, into the file ``path``; returns the path.
 
     The suffix ``.svg``, ``.png`` or ``.pdf`` chooses the format; a file at ``path`` is replaced. Raises ``UsageError``
     for another suffix and for a file that cannot be written, ``PlotError`` without Matplotlib.
@@ -65,7 +65,7 @@ def picture(chart: Drawn | Sequence[Drawn], suffix: str, dark: bool = False) -> 
     theme = DARK if dark else LIGHT
     charts = list(chart) if isinstance(chart, Sequence) else [chart]
     with _matplotlib(theme), warnings.catch_warnings():
-        # A letter that the font lacks is drawn as a box in a PNG; in an SVG the reader's font may have it.
+        # A PNG shows a box for a letter that the font lacks; with an SVG the reader's font may have the letter.
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
         figure = _figure(charts, theme)
         out = io.BytesIO()
@@ -109,7 +109,7 @@ def _height(chart: Drawn) -> float:
 
 
 def _draw(figure: Any, chart: Drawn, theme: Theme) -> None:
-    """Draw one chart with its title and its note into a figure, or a part of a figure."""
+    """Draws one chart with its title and its note into a figure, or a part of a figure."""
     from tilewright.plots import bars, grid, parallel, xy
 
     figure.suptitle(shown(chart.title), x=0.015, ha="left", fontsize=13, fontweight="bold")

@@ -18,7 +18,7 @@ FEW = 120
 
 
 def draw_grid(axes: Axes, chart: Grid, theme: Theme) -> bool:
-    """Draw the cells of a heat map; ``False`` if no cell has a value."""
+    """Draws the cells of a heat map; ``False`` if no cell has a value."""
     cells = [[v if v is not None and usable(chart.axis, v) else math.nan for v in row] for row in chart.cells]
     known = [v for row in cells for v in row if not math.isnan(v)]
     if not known:

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 VALUES = 14
-"""Largest number of values along an axis; of more values, evenly chosen ones are written."""
+"""Largest number of values that are written along an axis; of more values, an even sample is written."""
 
 
 def draw_parallel(axes: Axes, chart: Parallel, theme: Theme) -> bool:
-    """Draw the lines, the fastest trial's last; ``False`` if there is no line."""
+    """Draws the lines, the fastest trial's last; ``False`` without a line."""
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
     from matplotlib.collections import LineCollection

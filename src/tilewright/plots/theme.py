@@ -52,7 +52,8 @@ DASHES = ("--", "-.", ":")
 
 
 def settings(theme: Theme) -> dict[str, Any]:
-    """Matplotlib's settings for a theme, over Matplotlib's own defaults: a user's ``matplotlibrc`` has no effect."""
+    """Matplotlib's settings for a theme, to apply over Matplotlib's defaults, so that a ``matplotlibrc`` has no
+    effect."""
     return {
         "text.parse_math": False,
         "text.usetex": False,

@@ -18,7 +18,7 @@ LEGEND = 12
 
 
 def draw_xy(axes: Axes, chart: XY, theme: Theme) -> bool:
-    """Draw the series; ``False`` if no series has a point with a place on the axes."""
+    """Draws the series; ``False`` if no series has a point that can be drawn on the axes."""
     handles: list[Any] = []
     names: list[str] = []
     xs: list[float] = []
@@ -48,7 +48,7 @@ def draw_xy(axes: Axes, chart: XY, theme: Theme) -> bool:
                 marker="o" if series.mode == "line" and len(x) < 40 and series.emphasis else "",
                 markersize=5, zorder=4 if series.emphasis else 3,
             )  # fmt: skip
-        # Matplotlib takes a name that begins with an underscore for one of its own.
+        # Matplotlib leaves names that begin with an underscore out of legends.
         name = shown(series.name, 50)
         names.append(f" {name}" if name.startswith("_") else name)
     if not handles:
@@ -80,7 +80,7 @@ def _points(axes: Axes, series: Series, x: list[float], y: list[float], colour: 
 
 
 def _band(axes: Axes, chart: XY, series: Series, kept: list[int], colour: str) -> list[float]:
-    """Draw the noise band of a series; returns the bounds of the band, which the axis must show."""
+    """Draws the noise band of a series; returns the bounds of the band, which the axis must show."""
     if not series.low or not all(usable(chart.y, v) for i in kept for v in (series.low[i], series.high[i])):
         return []
     x, low, high = [series.x[i] for i in kept], [series.low[i] for i in kept], [series.high[i] for i in kept]
