@@ -1,1 +1,1 @@
-"""Contract tests that any implementation of an interface can run: subclass and give the fixture."""
+"""Contract tests of the interfaces: an implementation's tests subclass a contract and give its fixtures."""

@@ -1,5 +1,5 @@
-"""What compilers make of a kernel's innermost loops, counted in their assembly: for every target that has a compiler
-here, whether or not it runs here."""
+"""Counts instructions in the assembly of a kernel's innermost loops. A target needs a compiler here, but need not run
+here."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ _VECTOR = re.compile(r"\b[xyz]mm\d+|\b[vqds]\d+\b")
 
 @dataclass(frozen=True)
 class InnermostLoop:
-    """The instructions of a loop that holds no other, and the function that it is in (as its symbol is spelled)."""
+    """An innermost loop: its instructions, and the symbol of its function."""
 
     function: str
     instructions: tuple[str, ...]
 
     @property
     def multiply_adds(self) -> int:
-        """Fused ones, of vectors."""
+        """Number of fused multiply-adds of vectors."""
         return sum(bool(re.match(r"vfn?madd\d+p[sd]|fmla", x)) for x in self.instructions)
 
     @property
     def loads(self) -> int:
-        """Reads of memory into vector registers or by vector instructions; one of a pair counts as two."""
+        """Number of reads of memory by vector instructions; a load of a pair counts as two."""
         return sum(_loads(x) for x in self.instructions)
 
     @property
     def stack(self) -> int:
-        """Instructions that use the stack: spilled values going out or coming back."""
+        """Number of instructions that access the stack: spills and reloads."""
         return sum(bool(re.search(r"\[(rsp|esp|sp|x29)\b", x)) for x in self.instructions)
 
     @property
     def copies(self) -> int:
-        """Moves from one vector register to another."""
+        """Number of moves between vector registers."""
         plain = re.compile(r"v?mov[au]p[sd]\s+[xyz]mm\d+, [xyz]mm\d+$|mov\s+v\d+\.16b, v\d+\.16b$")
         return sum(bool(plain.match(x)) for x in self.instructions)
 
@@ -57,13 +57,13 @@ def _loads(instruction: str) -> int:
         return 0
     if re.match(r"ldu?[rp]|ld1", name):
         return 2 if name == "ldp" else 1
-    # On x86 any operand but the first, which is written, may be read from memory.
+    # On x86 any operand but the first, which is the destination, may be in memory.
     return int(re.search(r",.*PTR ", operands) is not None)
 
 
 def assembly(kernel: LoweredKernel, target: Target) -> str:
-    """A kernel as the target's compiler prints it, in Intel's syntax on x86. Raises ``TilewrightError`` where there is
-    no such compiler."""
+    """A kernel's assembly from the target's compiler, in Intel's syntax on x86. Raises ``TilewrightError`` without that
+    compiler."""
     compiler = find_compiler(target.arch)
     syntax = ["-masm=intel"] if target.arch == "x86_64" else []
     with scratch() as folder:

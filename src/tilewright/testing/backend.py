@@ -1,4 +1,4 @@
-"""What every backend must do. Derive from :class:`BackendContract` in a test module and fill in the rest.
+"""The contract of backends. Derive from :class:`BackendContract` in a test module and implement its methods.
 
 ::
 
@@ -8,8 +8,8 @@
         def saxpy(self, target): return "source of a kernel, see below"
         def broken(self, target): return "source that does not compile"
 
-Where no target runs, as for a GPU on a machine without one, the tests that run kernels are skipped, and the others
-take ``foreign``, a target that can be built for.
+If no target runs, as for a GPU on a machine without a GPU, tests that run kernels are skipped. The other tests build
+for ``foreign``, a target that need not run here.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ class BackendContract(ABC):
     """Tests of a backend, through the :class:`~tilewright.backends.Backend` protocol alone."""
 
     kind: str
-    threads = 2  # asked for where threads can be chosen
+    threads = 2  # requested if the number of threads can be chosen
     foreign: str | None = None
-    returns_codes = True  # a kernel's result says whether it failed
+    returns_codes = True  # whether a kernel returns an error code
 
     @abstractmethod
     def saxpy(self, target: Target) -> str:
         """Source of ``tw_contract_saxpy``: float32 tensors x, y, out of n elements; arguments n, a.
 
-        ``out[i] = a * x[i] + y[i]``, the result 7 and nothing written when n is negative.
+        It computes ``out[i] = a * x[i] + y[i]``. If n is negative, it returns 7 and writes nothing.
         """
 
     @abstractmethod
@@ -48,15 +48,15 @@ class BackendContract(ABC):
         """Source that does not compile."""
 
     def program(self) -> LaunchProgram:
-        """How ``tw_contract_saxpy`` is called."""
+        """The launch program of ``tw_contract_saxpy``."""
         return LaunchProgram((Launch(SYMBOL, ("n", "a")),), align=4)
 
     def upload(self, array: Floats) -> tuple[object, int]:
-        """Put an array where kernels can reach it: an owner to keep, and its address."""
+        """Copies an array to the device's memory; returns an owner to keep alive, and the address."""
         return array, array.ctypes.data
 
     def download(self, owner: object) -> Floats:
-        """The array of an owner that ``upload`` returned, as it is now."""
+        """The current contents of an array; ``owner`` is from ``upload``."""
         assert isinstance(owner, np.ndarray)
         return owner
 
@@ -68,7 +68,7 @@ class BackendContract(ABC):
 
     @pytest.fixture
     def target(self, backend: Backend) -> Target:
-        """One to build for."""
+        """A target to build for."""
         found = backend.targets()
         if found:
             return found[0]
@@ -78,7 +78,7 @@ class BackendContract(ABC):
 
     @pytest.fixture
     def here(self, backend: Backend) -> Target:
-        """One to run on."""
+        """A target that runs here."""
         found = backend.targets()
         if not found:
             pytest.skip(f"no {self.kind} target runs on this machine")
@@ -165,7 +165,7 @@ class BackendContract(ABC):
             assert e.value.kind == "launch"
             assert "7" in e.value.message
 
-    # ------------------------------------------------------------------ what is not a library
+    # ------------------------------------------------------------------ invalid libraries
 
     def test_damaged_bytes_are_refused(self, backend: Backend, target: Target, shared_cache: Path) -> None:
         built = backend.build([self.saxpy(target)], target, shared_cache)

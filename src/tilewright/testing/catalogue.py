@@ -1,4 +1,4 @@
-"""The catalogue of example programs: entered under labels, from which contract tests and benchmarks select."""
+"""The catalogue of example programs under labels, by which contract tests and benchmarks select them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CATALOGUE: dict[str, dict[str, Build]] = {}
 
 
 def enter(label: str, programs: Mapping[str, Build]) -> None:
-    """Enter programs under a label. Raises ``UsageError`` where it has a program of one of these names."""
+    """Enters programs under a label. Raises ``UsageError`` if the label has a program of an equal name."""
     known = CATALOGUE.setdefault(label, {})
     if taken := known.keys() & programs.keys():
         raise UsageError(f"the label {label!r} has a program {min(taken)!r} already", "Choose another name")
@@ -23,9 +23,9 @@ def enter(label: str, programs: Mapping[str, Build]) -> None:
 
 
 def examples(*labels: str) -> dict[str, Build]:
-    """The programs with any of these labels, by name; of one name that of the last label.
+    """The programs with any of ``labels``, by name. If two labels have a name, the last label's program counts.
 
-    Raises ``UsageError`` for a label under which nothing was entered.
+    Raises ``UsageError`` for an unknown label.
     """
     if unknown := [label for label in labels if label not in CATALOGUE]:
         raise UsageError(

@@ -1,4 +1,4 @@
-"""Small contractions of every kind that GPU templates meet: layouts, dtypes, bodies, edges, epilogues."""
+"""Small contractions of every kind that GPU templates support: layouts, dtypes, bodies, edges, epilogues."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def multiply(
     m: int, n: int, k: int, dtype: str = "float32", acc: str = "float32", rows: str = "mk", columns: str = "kn",
     out: str = "",
 ) -> Program:  # fmt: skip
-    """A matrix product: ``rows`` and ``columns`` name the operands' axes, the outer one first."""
+    """A matrix product. ``rows`` and ``columns`` name the operands' axes, the outer axis first."""
     size = {"m": m, "n": n, "k": k}
     x = te.input("x", (size[rows[0]], size[rows[1]]), dtype)
     y = te.input("y", (size[columns[0]], size[columns[1]]), dtype)
@@ -32,12 +32,12 @@ def multiply(
 
 
 def aligned() -> Program:
-    """Every size a multiple of 16: vector reads everywhere."""
+    """Every size is a multiple of 16, so that all reads are vector loads."""
     return multiply(48, 64, 32)
 
 
 def transposed() -> Program:
-    """Both operands the other way round."""
+    """Both operands are transposed."""
     return multiply(20, 24, 36, rows="km", columns="nk")
 
 
@@ -75,7 +75,7 @@ def bytes_() -> Program:
 
 
 def bytes_odd() -> Program:
-    """Neither operand has neighbours along K, nor K a multiple of four: words of bytes are put together."""
+    """Neither operand is contiguous along K, and K is not a multiple of 4: bytes must be packed into words."""
     return multiply(18, 22, 35, "int8", "int32", rows="km", columns="nk")
 
 
@@ -84,14 +84,14 @@ def long_integers() -> Program:
 
 
 def batch() -> Program:
-    """A batch axis between the others, and one that only the epilogue reads."""
+    """A batch axis between the other axes, and an axis that only the epilogue reads."""
     x, y, s = te.input("x", (7, 3, 12)), te.input("y", (3, 12, 18)), te.input("s", (3, 2))
     z = te.compute((7, 3, 2, 18), lambda i, b, c, j: te.sum(12, lambda r: x[i, b, r] * y[b, r, j]))
     return _program(te.compute((7, 3, 2, 18), lambda i, b, c, j: z[i, b, c, j] * s[b, c]))
 
 
 def grouped_conv() -> Program:
-    """Groups, stride and dilation, padded, channels innermost."""
+    """A grouped convolution with stride, dilation and padding, channels last."""
     g, c, o, h, w = 2, 8, 4, 9, 8
     x, f = te.input("x", (2, h, w, g * c)), te.input("f", (g, 3, 3, c, o))
 
@@ -107,7 +107,7 @@ def grouped_conv() -> Program:
 
 
 def depthwise() -> Program:
-    """No axis that only one side reads."""
+    """A depthwise convolution: no axis is read by one operand only."""
     x, f = te.input("x", (3, 10, 11)), te.input("f", (3, 3, 3))
     return _program(te.compute((3, 8, 9), lambda c, i, j: te.sum(
         (3, 3), lambda r, s: x[c, i + r, j + s] * f[c, r, s])))  # fmt: skip
@@ -119,7 +119,7 @@ def squared_distance() -> Program:
 
 
 def products() -> Program:
-    """A product over K, for which zeros are no padding."""
+    """A product over K, for which zeros are not neutral, so that padding with zeros is wrong."""
     x, y = te.input("x", (12, 9)), te.input("y", (9, 21))
     return _program(te.compute((12, 21), lambda i, j: te.prod(9, lambda r: 1.0 + x[i, r] * y[r, j] * 0.25)))
 
@@ -130,7 +130,7 @@ def least() -> Program:
 
 
 def scaled() -> Program:
-    """Dequantised weights: a scale a column and group of K, one a row, both inside of the sum."""
+    """Dequantised weights: a scale for each column and group of K, and a scale for each row, both inside the sum."""
     x, w = te.input("x", (10, 32)), te.input("w", (32, 20), "int8")
     s, t = te.input("s", (4, 20)), te.input("t", (10,))
     return _program(te.compute((10, 20), lambda i, j: te.sum(
@@ -138,13 +138,13 @@ def scaled() -> Program:
 
 
 def gathered() -> Program:
-    """Rows of A chosen by an index tensor."""
+    """Rows of A are gathered by an index tensor."""
     x, index, y = te.input("x", (9, 16)), te.input("index", (22,), "int32"), te.input("y", (16, 12))
     return _program(te.compute((22, 12), lambda i, j: te.sum(16, lambda r: x[index[i], r] * y[r, j])))
 
 
 def fused() -> Program:
-    """Bias, residual, an activation and a saturating conversion."""
+    """An epilogue with bias, activation, residual and a saturating conversion."""
     x, y = te.input("x", (17, 22)), te.input("y", (22, 36))
     bias, more = te.input("bias", (36,)), te.input("more", (17, 36))
     z = te.compute((17, 36), lambda i, j: te.sum(22, lambda r: x[i, r] * y[r, j]))
@@ -154,7 +154,7 @@ def fused() -> Program:
 
 
 def activated() -> Program:
-    """Stages before the sum, one of them read twice; a residual after it reads the same."""
+    """A stage before the sum, which the sum and a residual after it both read."""
     x, y = te.input("x", (14, 10)), te.input("y", (10, 14))
     h = te.compute((14, 10), lambda i, r: te.maximum(x[i, r], 0.0) + 0.5)
     z = te.compute((14, 14), lambda i, j: te.sum(10, lambda r: h[i, r] * y[r, j]))
@@ -162,28 +162,28 @@ def activated() -> Program:
 
 
 def tf32() -> Program:
-    """Operands rounded to TF32, as part of the expression."""
+    """Operands rounded to TF32 in the expression."""
     x, y = te.input("x", (18, 24)), te.input("y", (24, 20))
     return _program(te.compute((18, 20), lambda i, j: te.sum(
         24, lambda r: te.round_tf32(x[i, r]) * te.round_tf32(y[r, j]))))  # fmt: skip
 
 
 def tf32_truncated() -> Program:
-    """Operands cut to TF32."""
+    """Operands truncated to TF32 in the expression."""
     x, y = te.input("x", (18, 24)), te.input("y", (24, 20))
     return _program(te.compute((18, 20), lambda i, j: te.sum(
         24, lambda r: te.truncate_tf32(x[i, r]) * te.truncate_tf32(y[r, j]))))  # fmt: skip
 
 
 def masked() -> Program:
-    """Two values of one side's axes: no two sides."""
+    """Two tensors with the axes of one side, so that the body has no two sides."""
     x, y, keep = te.input("x", (8, 13)), te.input("y", (13, 9)), te.input("keep", (8, 13), "bool")
     return _program(te.compute((8, 9), lambda i, j: te.sum(
         13, lambda r: te.select(keep[i, r], x[i, r] * y[r, j], 0.0))))  # fmt: skip
 
 
 def distance() -> Program:
-    """A reduction with a finish of its own."""
+    """A reduction whose monoid has a final expression (a square root)."""
     x, y = te.input("x", (11, 15)), te.input("y", (15, 26))
     zero = te.Expr("const", "float32", (), 0.0)
     norm = Monoid("norm", (zero,), (left(0, "float32") + right(0, "float32"),), te.sqrt(left(0, "float32")))
@@ -191,7 +191,7 @@ def distance() -> Program:
 
 
 def rows() -> Program:
-    """One operand only."""
+    """A reduction with one operand only."""
     x = te.input("x", (30, 41))
     return _program(te.compute((30,), lambda i: te.sum(41, lambda r: te.exp(x[i, r]))))
 

@@ -1,4 +1,4 @@
-"""What every cost model must satisfy; subclass and give ``model``."""
+"""The contract of cost models. Subclass :class:`CostModelContract` and implement ``model``."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ __all__ = ["CostModelContract", "example_features", "example_task"]
 
 
 def example_task(scale: int = 1) -> Task:
-    """A task that no template knows; tasks of other ``scale`` differ."""
+    """A task that no template computes; a different ``scale`` is a different task."""
     spec = TensorSpec("x", (64, 64 * scale), "float32")
     workload = Workload("example", (("scale", scale),), (), f"example {scale}", (spec,), spec, 1 << 20)
     return Task(workload, Target("cpu", "portable", "x86_64", (), 16, 16))
 
 
 def example_footprint(schedule: Schedule) -> dict[str, float]:
-    """A made-up analysis with the real one's most important names."""
+    """A made-up footprint analysis with the most important keys of the real one."""
     v = schedule.values
     reuse = float(v.get("rows", 1)) * float(v.get("columns", 1))
     return {"flops": 2.0**20, "bytes.memory": 2.0**22 / reuse, "parallel": float(v.get("height", 1))}
@@ -45,7 +45,7 @@ def example_features(task: Task) -> FeatureExtractor:
 
 
 def chance_of_order(scores: Sequence[float], speeds: Sequence[float]) -> float:
-    """How often a random pair is scored in the right order; 0.5 is guessing."""
+    """Probability that a random pair is scored in the right order; 0.5 for guessing."""
     s, y = np.asarray(scores), np.asarray(speeds)
     above = y[:, None] > y[None, :]
     right = (s[:, None] > s[None, :]) + 0.5 * (s[:, None] == s[None, :])
@@ -53,13 +53,13 @@ def chance_of_order(scores: Sequence[float], speeds: Sequence[float]) -> float:
 
 
 class CostModelContract:
-    """Tests of a cost model. Subclass as ``class TestMine(CostModelContract)`` and give ``model``."""
+    """Tests of a cost model. Subclass as ``class TestMine(CostModelContract)`` and implement ``model``."""
 
     learns = True
-    """Whether updates are expected to improve the ranking."""
+    """Whether updates must improve the ranking."""
 
     transfers = True
-    """Whether it learns from other runs, too."""
+    """Whether the model learns from other runs too."""
 
     trials = 96
 
@@ -177,7 +177,7 @@ class CostModelContract:
             assert self.quality(model) > 0.75
 
     def test_earlier_runs_of_the_task_help_and_stay(self) -> None:
-        """Times of two runs do not compare: here every time of the second is ten times as long."""
+        """Times of two runs are not comparable: here every time of the second run is ten times as long."""
         if self.learns and self.transfers:
             model = self.made()
             model.recall(self.records(seed=5), example_task())

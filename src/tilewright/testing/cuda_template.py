@@ -1,13 +1,13 @@
-"""What every CUDA template must do, on the emulator. Derive from :class:`CudaTemplateContract`.
+"""The contract of CUDA templates, tested on the emulator. Derive from :class:`CudaTemplateContract`.
 
 ::
 
     class TestMyTemplate(CudaTemplateContract):
         templates = ("mine",)
 
-The default schedule and some sampled ones of every contraction are compiled for the emulator and run in
-several orders of threads and blocks, with asynchronous copies done as late and as early as allowed, in
-poisoned memory, and compared with the float64 reference.
+For every contraction the default schedule and some sampled schedules are compiled for the emulator. They run in several
+orders of threads and blocks, with asynchronous copies completed as late and as early as allowed, in poisoned memory.
+Results are compared with the float64 reference.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from tilewright.testing.kernels import Array, check, launch_values, random_array
 from tilewright.testing.template import ScheduleContract
 
 ORDERS = (("fifo", "lazy"), ("lifo", "eager"), ("random:7", "lazy"))
-"""Order of threads and blocks, and when asynchronous copies happen."""
+"""Orders of threads and blocks, each with the time at which asynchronous copies complete."""
 
 RAW = re.compile(r"\b(asm|__\w+sync\w*|__syncthreads\w*|__shfl\w*|__ld\w+|__builtin_ia32\w*|atomic[A-Z]\w*)\b")
-"""What only the prelude may use."""
+"""Intrinsics that only the prelude may use."""
 
 
 class CudaTemplateContract(ScheduleContract):
@@ -47,7 +47,7 @@ class CudaTemplateContract(ScheduleContract):
     programs = CONTRACTIONS
     targets: tuple[str, ...] = ("sm_80",)
     sanitize: tuple[str, ...] = ()
-    """Sanitizers to run under; where one cannot run, the test is skipped, never passed."""
+    """Sanitizers to run under; if a sanitizer cannot run, the test is skipped, never passed."""
 
     def test_every_schedule_computes_the_reference(self, pair: tuple[str, str], target_name: str) -> None:
         made = self._lowered(pair, target_name)
@@ -77,7 +77,7 @@ class CudaTemplateContract(ScheduleContract):
     @classmethod
     @cache
     def _lowered(cls, pair: tuple[str, str], target_name: str) -> dict[Candidate, LoweredKernel]:
-        """The schedules of a pair that are run; none where its template generates nothing for this target."""
+        """The lowered schedules of a pair; empty if its template does not match the target's task."""
         template, program, _ = cls().portable(pair)
         task = task_of(program, cuda_target(target_name), pair[1])
         if not template.matches(task):
@@ -121,7 +121,7 @@ class CudaTemplateContract(ScheduleContract):
 def emulated(
     kernels: Sequence[LoweredKernel], target: Target, sanitize: tuple[str, ...] = (), profile: bool = False
 ) -> EmulatedKernel:
-    """Kernels as one unit for the emulator: they share the compiler's start, the prelude and the linker's work."""
+    """Compiles kernels as one unit for the emulator, which saves compiler starts, preludes and linking."""
     sources = {k.symbol: k.source for k in kernels}
     symbols = dict.fromkeys(s for k in kernels for s in k.program.symbols)
     unit = prelude(target, emulated=True) + "".join(sources.values())
@@ -129,7 +129,7 @@ def emulated(
 
 
 def check_launches(kernel: LoweredKernel, schedule: Schedule, limits: object) -> None:
-    """Every launch of a kernel within a target's limits; tensors' alignment is what vectors need."""
+    """Asserts that every launch of a kernel is within a target's limits, and that its alignment is a vector's."""
     assert isinstance(limits, dict)
     values = {k: int(v) for k, v in schedule.launch}
     for launch in kernel.program.every_launch:
@@ -146,5 +146,5 @@ def check_launches(kernel: LoweredKernel, schedule: Schedule, limits: object) ->
 
 
 def empty_output(shape: tuple[int, ...], dtype: str) -> Array:
-    """An array for a result; as bits where NumPy lacks the dtype."""
+    """An uninitialised array for a result; of bits if NumPy lacks the dtype."""
     return np.empty(shape, numpy_dtype(dtype))

@@ -1,4 +1,4 @@
-"""What a process imported, for tests that what starts often starts light."""
+"""Reads the modules that a process imported, for tests that frequent start-ups stay light."""
 
 from __future__ import annotations
 

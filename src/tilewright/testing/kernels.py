@@ -1,4 +1,4 @@
-"""Compile lowered kernels and run them between guard zones, for contract tests of templates."""
+"""Compiles lowered kernels and runs them between guard zones, for contract tests of templates."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tilewright.kernels.templates.base import LoweredKernel
 Array = npt.NDArray[Any]
 
 GUARD = 1 << 16
-"""Bytes before and after each buffer that must stay as they are."""
+"""Bytes of the guard zones before and after each buffer, which must stay unchanged."""
 
 _MARK = 0xA5
 _BODY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_long, ctypes.c_long)
@@ -42,7 +42,7 @@ class Env(ctypes.Structure):
 
 
 def task_of(program: Program, target: Target, op: str = "test") -> Task:
-    """A task around a bare program."""
+    """A task of a bare program."""
     return Task(bare_workload(op, program), target)
 
 
@@ -55,7 +55,7 @@ class Guarded:
 
     @staticmethod
     def like(shape: tuple[int, ...], dtype: str, offset: int = 0) -> Guarded:
-        """Filled with a pattern that is NaN for reals; ``offset`` bytes off a 64-byte boundary."""
+        """A buffer ``offset`` bytes after a 64-byte boundary, poisoned: with NaN if its dtype is a float."""
         kind = numpy_dtype(dtype)
         size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
         memory = np.full(size + 2 * GUARD + 128, _MARK, np.uint8)
@@ -72,7 +72,7 @@ class Guarded:
         return int(self.array.ctypes.data)
 
     def intact(self) -> bool:
-        """Whether nothing outside of ``array`` was written."""
+        """Whether the guard zones are unchanged."""
         start = self.address - int(self.memory.ctypes.data)
         end = start + self.array.nbytes
         return bool((self.memory[:start] == _MARK).all() and (self.memory[end:] == _MARK).all())
@@ -84,7 +84,7 @@ def _load(path: str) -> ctypes.CDLL:
 
 
 def compile_kernels(kernels: Sequence[LoweredKernel], target: Target, cache: Path | None = None) -> ctypes.CDLL:
-    """One library with all of them, loaded."""
+    """Compiles kernels into one library and loads it."""
     distinct = {k.symbol: k.source for k in kernels}
     built = get_backend(target.kind).build([prelude(target), *distinct.values()], target, cache)
     return _load(built.path)
@@ -99,7 +99,7 @@ def run_kernel(
     threads: int = 1,
     seed: int = 0,
 ) -> Array:
-    """The output of a kernel that has one; see :func:`run_outputs`."""
+    """Runs a kernel with one output; returns the output as :func:`run_outputs` does."""
     return run_outputs(library, kernel, launch, inputs, [output], threads, seed)[0]
 
 
@@ -112,9 +112,10 @@ def run_outputs(
     threads: int = 1,
     seed: int = 0,
 ) -> list[Array]:
-    """Run once on misaligned copies; poisoned outputs and workspace; fails if a guard zone was touched.
+    """Runs a kernel once on misaligned copies of ``inputs``, with poisoned outputs and workspace; returns the outputs.
 
-    Tasks of a parallel loop run one after another in a shuffled order, by ``threads`` workers.
+    Fails if a guard zone was written. Tasks of a parallel loop run one after another in a shuffled order, as if by
+    ``threads`` workers.
     """
     rng = random.Random(seed)
     held: list[Any] = []
@@ -136,13 +137,13 @@ def run_outputs(
     results = [Guarded.like(s.shape, s.dtype, numpy_dtype(s.dtype).itemsize) for s in outputs]
     size = evaluate(program.workspace, launch)
     workspace = Guarded.like((size,), "uint8")
-    workspace.array[...] = 0xFF  # NaN as a real, -1 as a whole number
+    workspace.array[...] = 0xFF  # NaN as a float, -1 as an integer
     workspace.array[: evaluate(program.zero_fill, launch)] = 0
     addresses = [b.address for b in (*buffers, *results)]
     tensors = (ctypes.c_void_p * len(addresses))(*addresses)
     packed = {}
     for pack in program.prepack:
-        # Constant inputs are rearranged into zeroed memory, once.
+        # Constant inputs are prepacked into zeroed memory, once.
         memory = packed[pack.input] = Guarded.like((evaluate(pack.bytes, launch),), "uint8")
         memory.array[...] = 0
         values = [launch[a] for a in pack.launch.arguments]
@@ -169,16 +170,16 @@ def run_outputs(
 
 
 def random_arrays(program: Program, seed: int = 0) -> list[Array]:
-    """Inputs for a program, from their ranges of values; indices lie within the axes that they choose from."""
+    """Random inputs for a program, from their ranges of values; indices lie within the axes that they index."""
     rng = np.random.default_rng(seed)
     limits = index_bounds(program)
     return [draw(t, rng, bound=limits.get(t.name)) for t in program.inputs]
 
 
 def check(program: Program, inputs: Sequence[Array], got: Array, expected: Array | None = None) -> None:
-    """Compare with the float64 reference: whole results exactly, reals by their accumulated rounding.
+    """Compares a result with the float64 reference: integers exactly, floats within their accumulated rounding.
 
-    ``expected``: the reference's result, where it is at hand.
+    ``expected``: the reference's result, if it is computed already.
     """
     if expected is None:
         expected = reference(program, inputs)
@@ -202,5 +203,5 @@ def _single(program: Program) -> bool:
 
 
 def launch_values(candidate: Candidate) -> dict[str, int]:
-    """A candidate's launch half as integers."""
+    """The launch half of a candidate's schedule as integers."""
     return {k: int(v) for k, v in candidate.schedule.launch}

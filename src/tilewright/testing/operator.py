@@ -1,4 +1,4 @@
-"""What every operator must satisfy; subclass and give the fixture ``op``.
+"""The contract of operators. Subclass :class:`OperatorContract` and give the fixture ``op``.
 
 ::
 
@@ -43,8 +43,11 @@ _SIZES: dict[Kind, tuple[Value, ...]] = {
 
 
 def random_inputs(workload: Workload, seed: int = 0, positive: bool = False) -> list[Array]:
-    """Values from the inputs' ranges, normal ones without (or ``positive``), small whole numbers, and indices within
-    their axes, in call order."""
+    """Random inputs of a workload, in call order.
+
+    Values are from the inputs' ranges; without a range, floats are normal (or ``positive``), integers are small.
+    Indices lie within their axes.
+    """
     rng = np.random.default_rng(seed)
     program = Program.loads(workload.program)
     bounds = index_bounds(program)
@@ -53,7 +56,7 @@ def random_inputs(workload: Workload, seed: int = 0, positive: bool = False) -> 
         free = t.low is None and t.high is None
         ranged = replace(t, low=0.5, high=1.5) if positive and free and t.dtype in FLOATS else t
         values = draw(ranged, rng, near=(0, 7), bound=bounds.get(t.name))
-        out.append(values | positive if t.dtype == "bool" else values)  # a mask may leave nothing
+        out.append(values | positive if t.dtype == "bool" else values)  # a random mask may exclude every element
     return out
 
 
@@ -64,7 +67,7 @@ def small_cases(op: Operator) -> list[Params]:
 
 @cache
 def _cases(op: Operator, count: int = 12, seed: int = 0) -> tuple[tuple[Params, Workload], ...]:
-    # Kept: every test of the contract takes all of them.
+    # Cached, because every test of the contract uses all cases.
     rng = random.Random(f"{op.name}{seed}")
     choices: dict[str, list[Value]] = {}
     for p in op.parameters:
@@ -88,7 +91,7 @@ def _cases(op: Operator, count: int = 12, seed: int = 0) -> tuple[tuple[Params, 
         case: Params = {p.name: rng.choice(sizes[p.kind]) for p in op.parameters if p.default is None}
         for name, values in choices.items():
             case[name] = values[n % len(values)] if n < longest else rng.choice(values)
-        # Where values do not go together, one of them keeps its default.
+        # If the values are not valid together, one attribute keeps its default.
         tries = [case, *({k: v for k, v in case.items() if k != name} for name in choices if n < longest)]
         for legal in tries:
             try:
@@ -97,17 +100,17 @@ def _cases(op: Operator, count: int = 12, seed: int = 0) -> tuple[tuple[Params, 
                 continue
             out.append((legal, workload))
             break
-    # Sizes that must agree with a text: none at random do.
+    # Without a valid random case, as for sizes that must match a text, the example is the only case.
     return tuple(out or [(dict(op.example), op.workload(**op.example))])
 
 
 def _results(workload: Workload, inputs: list[Array]) -> list[Array]:
-    """What the interpreter says of each output."""
+    """The interpreter's result of each output."""
     return [evaluate(one, inputs) for one in Program.loads(workload.program).of_each()]
 
 
 def _takes(op: Operator, shapes: list[tuple[int, ...]], told: Params) -> bool:
-    """Whether there are parameters for which an operator's inputs have just these shapes."""
+    """Whether parameters exist for which an operator's inputs have exactly ``shapes``."""
     assert op.infer is not None
     try:
         return [s.shape for s in op.workload(**op.infer(shapes, **told)).inputs] == shapes
@@ -116,24 +119,24 @@ def _takes(op: Operator, shapes: list[tuple[int, ...]], told: Params) -> bool:
 
 
 def _larger(size: Value) -> Value:
-    """Another size of the same kind: the first axis of a shape, and a number, grow by 32."""
+    """A larger size: a number, or the first axis of a shape, grows by 32."""
     first, *rest = str(size).split(",")
     return ",".join([str(int(first) + 32), *rest]) if isinstance(size, str) else int(first) + 32
 
 
 class OperatorContract:
-    """Tests of an operator: identity, parameters, and agreement between its expression and its NumPy form."""
+    """Tests of an operator: identity, parameters, and agreement of its expression with its NumPy implementation."""
 
     @pytest.fixture
     def op(self) -> Operator:
         raise NotImplementedError("give the fixture `op`")
 
     def cases(self, op: Operator) -> Iterator[tuple[Params, Workload]]:
-        """Parameters to test with, and their workloads."""
+        """Yields parameters to test with, and their workloads."""
         yield from _cases(op)
 
     def few(self, op: Operator) -> Iterator[tuple[Params, Workload]]:
-        """The first three of the cases, and of the others those with values of attributes that are new."""
+        """Yields the first three cases, and later cases that have a new value of an attribute."""
         shown: set[tuple[str, Value]] = set()
         for n, (params, workload) in enumerate(self.cases(op)):
             values = {(k, v) for k, v in params.items() if k not in op.sizes}
@@ -181,12 +184,12 @@ class OperatorContract:
             for seed, (params, _) in enumerate(self.cases(op) if dtype == op.dtypes[0] else self.few(op)):
                 try:
                     workload = op.workload(**{**params, "dtype": dtype})
-                except UsageError:  # attributes that are for other dtypes
+                except UsageError:  # attributes that this dtype does not allow
                     continue
                 tried += 1
                 inputs = random_inputs(workload, seed)
                 expected = _results(workload, inputs)
-                if any(np.isnan(e).any() for e in expected):  # normal values leave the domain of a root or a log
+                if any(np.isnan(e).any() for e in expected):  # normal values may be outside the domain of sqrt or log
                     inputs = random_inputs(workload, seed, positive=True)
                     expected = _results(workload, inputs)
                     assert not any(np.isnan(e).any() for e in expected), workload.label
@@ -229,7 +232,7 @@ class OperatorContract:
         shapes = [s.shape for s in workload.inputs]
         told = {k: v for k, v in workload.params if k not in op.sizes or k in op.told}
         for wrong in ([*shapes[:-1], (*shapes[-1], 3)], shapes[:-1], [*shapes, (2, 2)]):
-            if _takes(op, wrong, told):  # shapes of any rank
+            if _takes(op, wrong, told):  # the operator takes shapes of any rank
                 continue
             with pytest.raises(ValueError) as caught:
                 op.infer(wrong, **told)

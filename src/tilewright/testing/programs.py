@@ -1,4 +1,4 @@
-"""Small programs that, together, use the whole language."""
+"""Small programs that together use the whole tensor expression language."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def whole_numbers(n: int = 40) -> Program:
 
 
 def divisions(n: int = 40) -> Program:
-    """Quotients and rests of numbers of every sign, by 0 too, and of reals."""
+    """Quotients and remainders of integers of every sign, also by 0, and of floats."""
     a, b = te.input("a", (n,), "int64"), te.input("b", (n,), "int64")
     c, d = te.input("c", (n,), "int32"), te.input("d", (n,), "int32")
     x, y = te.input("x", (n,)), te.input("y", (n,))
@@ -210,7 +210,7 @@ def divisions(n: int = 40) -> Program:
 
 
 def short_numbers(m: int = 5, n: int = 37) -> Program:
-    """Whole numbers of 16 bits, read in rows and in columns, that wrap where they are stored."""
+    """16-bit integers, read by rows and by columns, that wrap when they are stored."""
     x, y = te.input("x", (m, n), "int16"), te.input("y", (n, m), "int16")
     wide = te.compute((m, n), lambda i, j: te.cast(x[i, j], "int32") * 9001 + te.cast(y[j, i], "int32"))
     return _program(te.compute((m, n), lambda i, j: wide[i, j], dtype="int16"))
@@ -254,7 +254,7 @@ def eight_bit_floats(m: int = 5, n: int = 14, k: int = 11) -> Program:
 
 
 def standardised(m: int = 7, n: int = 37) -> Program:
-    """Rows less their mean over their deviation; the mean, which other stages read, and where the row is largest."""
+    """Three outputs: standardised rows, their mean, which other stages read, and the argmax of each row."""
     x = te.input("x", (m, n))
     mean = te.compute((m,), lambda i: te.sum(n, lambda r: x[i, r] * (1.0 / n)))
     var = te.compute((m,), lambda i: te.sum(n, lambda r: (x[i, r] - mean[i]) ** 2 * (1.0 / n)))
@@ -263,7 +263,7 @@ def standardised(m: int = 7, n: int = 37) -> Program:
 
 
 def halves(m: int = 5, n: int = 26) -> Program:
-    """Two outputs that read nothing of each other."""
+    """Two independent outputs."""
     x = te.input("x", (m, n))
     left, right = (te.compute((m, n // 2), lambda i, j, k=k: te.exp(x[i, j + k * (n // 2)])) for k in (0, 1))
     return _program(left, right)
@@ -279,5 +279,5 @@ PROGRAMS: dict[str, Build] = {
         eight_bit_floats, standardised, halves,
     )
 }  # fmt: skip
-"""Builders of small programs by name; together they use the whole language."""
+"""Builders of small programs by name; together the programs use the whole language."""
 enter("language", PROGRAMS)

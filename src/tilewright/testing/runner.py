@@ -1,4 +1,4 @@
-"""What every runner must do. Derive from :class:`RunnerContract` in a test module and fill in the rest.
+"""The contract of runners. Derive from :class:`RunnerContract` in a test module and give its fixtures.
 
 ::
 
@@ -37,22 +37,22 @@ Item = tuple[Candidate, Artifact]
 
 
 class Runner(Protocol):
-    """Checks and times candidates: the interface of every runner."""
+    """The interface of runners, which check and time candidates."""
 
     def submit(
         self, task: Task, items: Sequence[Item], incumbent: Item | None = None, pairs: int | None = None
     ) -> Future[list[Outcome]]:
-        """Outcomes of ``items`` in their order, timed against ``incumbent``."""
+        """Checks and times ``items``, paired with ``incumbent``; the future has their outcomes in order."""
         ...
 
     def run(
         self, task: Task, items: Sequence[Item], incumbent: Item | None = None, pairs: int | None = None
     ) -> list[Outcome]:
-        """``submit`` and wait."""
+        """Calls ``submit`` and waits for the outcomes."""
         ...
 
     def close(self) -> None:
-        """Release the device."""
+        """Releases the device."""
         ...
 
     def __enter__(self) -> Any: ...
@@ -71,17 +71,17 @@ class RunnerContract(ABC):
     @pytest.fixture
     @abstractmethod
     def task(self) -> Task:
-        """A task that it can measure."""
+        """A task that the runner can measure."""
 
     @pytest.fixture
     @abstractmethod
     def good(self) -> Item:
-        """A kernel of the task that is right."""
+        """A correct kernel of the task."""
 
     @pytest.fixture
     @abstractmethod
     def bad(self) -> Item:
-        """A kernel of the task that fails in some way."""
+        """A kernel of the task that fails in any way."""
 
     def test_no_items_no_outcomes(self, runner: Runner, task: Task) -> None:
         assert runner.run(task, []) == []

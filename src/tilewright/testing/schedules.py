@@ -1,4 +1,4 @@
-"""Few schedules that show much: for tests that run some of a space."""
+"""Selects few schedules that cover many knob values, for tests that run a part of a search space."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from tilewright.core import Schedule, Value
 
 
 def covering(schedules: Iterable[Schedule], count: int, beside: Iterable[Schedule] = ()) -> list[Schedule]:
-    """So many of ``schedules``, each the one that adds the most values of knobs to those before it and ``beside``."""
+    """Selects ``count`` schedules greedily: each adds the most knob values that the earlier ones and ``beside``
+    lack."""
     left, chosen = list(dict.fromkeys(schedules)), list[Schedule]()
     shown: set[tuple[str, Value]] = {v for s in beside for v in s.values.items()}
     while left and len(chosen) < count:

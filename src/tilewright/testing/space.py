@@ -1,4 +1,4 @@
-"""What every search space must satisfy; subclass and give ``space``."""
+"""The contract of search spaces. Subclass :class:`SpaceContract` and give the fixture ``space``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["SpaceContract"]
 
 
 class SpaceContract:
-    """Subclass as ``class TestMine(SpaceContract)`` with a ``space`` fixture."""
+    """Tests of a search space. Subclass as ``class TestMine(SpaceContract)`` with a ``space`` fixture."""
 
     draws = 60
 

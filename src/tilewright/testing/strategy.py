@@ -1,4 +1,4 @@
-"""What every search strategy must satisfy; subclass and give ``strategy``."""
+"""The contract of search strategies. Subclass :class:`StrategyContract` and implement ``strategy``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["StrategyContract", "outcome_of", "record", "simulate", "small_space"
 
 
 def small_space() -> UnionSpace:
-    """Two templates, 1,100 legal schedules, both halves, linked knobs."""
+    """A search space of two templates with 1,100 legal schedules, knobs of both halves, and constraints."""
     blocked = SearchSpace(
         "blocked",
         1,
@@ -47,7 +47,7 @@ def small_space() -> UnionSpace:
 
 
 def seconds_of(schedule: Schedule) -> float:
-    """A made-up time with a smooth optimum, interactions and a little roughness."""
+    """A made-up time in seconds with a smooth optimum, interactions and a little roughness."""
     v = schedule.values
     if schedule.template == "plain":
         return 2e-3 / (1 + float(v["unroll"])) + 1e-4
@@ -61,7 +61,7 @@ def seconds_of(schedule: Schedule) -> float:
 
 
 def outcome_of(schedule: Schedule) -> Outcome:
-    """The made-up time, or a failure for one corner of the space."""
+    """The outcome of a schedule: its made-up time, or a failure in one corner of the space."""
     if schedule.template == "blocked" and schedule.values["rows"] == 12 and schedule.values["depth"] == 128:
         return Failure(FailureKind.CRASH, "made up")
     return Measurement(seconds_of(schedule), 0.01, 5)
@@ -72,7 +72,7 @@ def record(number: int, schedule: Schedule, outcome: Outcome | None = None) -> T
 
 
 def simulate(strategy: Strategy, batches: Sequence[int], overlap: bool = True) -> list[TrialRecord]:
-    """The trials of a run in which each batch is proposed while the one before is measured."""
+    """The trials of a simulated run. ``overlap``: each batch is proposed while the previous batch is measured."""
     history: list[TrialRecord] = []
     pending: list[Schedule] = []
     for n in batches:
@@ -85,10 +85,10 @@ def simulate(strategy: Strategy, batches: Sequence[int], overlap: bool = True) -
 
 
 class StrategyContract:
-    """Tests of a strategy. Subclass as ``class TestMine(StrategyContract)`` in a module, and set ``strategy``."""
+    """Tests of a strategy. Subclass as ``class TestMine(StrategyContract)`` in a module, and implement ``strategy``."""
 
     seeded = True
-    """Whether another seed gives other proposals."""
+    """Whether a different seed gives different proposals."""
 
     def space(self) -> Space:
         return small_space()
@@ -103,7 +103,7 @@ class StrategyContract:
         return [record(i, s) for i, s in enumerate(list(drawn)[:count])]
 
     def trace(self) -> list[str]:
-        """Keys of a short run, for comparison between processes."""
+        """Keys of a short run's schedules, for comparison between processes."""
         return [r.schedule.key for r in simulate(self.strategy(self.space(), 3), [8] * 5)]
 
     # ------------------------------------------------------------------ tests

@@ -1,4 +1,4 @@
-"""What every template must do. Derive from :class:`TemplateContract` in a test module.
+"""The contract of templates. Derive from :class:`TemplateContract` in a test module.
 
 ::
 
@@ -8,8 +8,9 @@
 
 Templates for GPUs have :class:`~tilewright.testing.cuda_template.CudaTemplateContract`.
 
-The default schedules for one thread and for three (one of them where both print one text), and sampled ones for three,
-are compiled and run between guard zones, with a poisoned output and workspace, and compared with the float64 reference.
+The default schedules for one thread and for three threads, and sampled schedules for three threads, are compiled. They
+run between guard zones, with a poisoned output and workspace, and their results are compared with the float64
+reference. If both defaults print equal sources, only one default runs.
 """
 
 from __future__ import annotations
@@ -43,29 +44,29 @@ from tilewright.testing.kernels import check, compile_kernels, launch_values, ra
 from tilewright.testing.programs import PROGRAMS
 
 SAMPLES = 5
-"""Schedules of which knobs are moved, beside as many as are run."""
+"""Number of schedules whose knobs are changed, in addition to the number of sampled schedules that run."""
 MOVED = 16
-"""Knobs of a schedule that are moved, at most."""
+"""Most knobs of a schedule that are changed."""
 TOGETHER = 16
-"""Kernels that are compiled as one unit, where pairs have no more of their own."""
+"""Kernels that are compiled as one unit; a pair with more kernels is a unit of its own."""
 T = TypeVar("T")
 PREFIX = re.compile(r"(p\d+\.)?(s\d+_)?")
-"""What names of knobs that every segment or stage has begin with."""
+"""Prefix of a knob's name that names its segment and stage."""
 
 
 class PairContract:
-    """Every pair of a template and a program that matches is a test of its own."""
+    """Base that makes every matching pair of a template and a program a test of its own."""
 
     templates: tuple[str, ...] = ()
     programs: Mapping[str, Build] = PROGRAMS
     targets: tuple[str, ...] = ()
-    """Targets to generate for, where a test asks for ``target_name``."""
+    """Targets to generate for, in tests with the fixture ``target_name``."""
     architecture: str = "sm_80"
-    """Of the GPU for which templates of GPUs are looked at."""
+    """GPU architecture for which GPU templates are tested."""
     schedules = 1
-    """Sampled schedules per program that are run, beside the default ones."""
+    """Number of sampled schedules that run for each program, in addition to the default schedules."""
     elsewhere: tuple[str, ...] = ()
-    """Templates whose results, for the like of these programs, other tests compare."""
+    """Templates whose results other tests compare, for similar programs."""
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         if "template_name" in metafunc.fixturenames:
@@ -81,15 +82,15 @@ class PairContract:
     @classmethod
     @cache
     def _pairs(cls) -> list[tuple[str, str]]:
-        """The pairs that match, found once for all tests of a class."""
+        """The matching pairs, cached for all tests of a class."""
         pairs = [(name, label) for name in cls.templates for label in cls.programs]
         return [pair for pair in pairs if get_template(pair[0]).matches(cls().portable(pair)[2])]
 
     @classmethod
     def _together(cls, pair: tuple[str, str], build: Callable[[tuple[tuple[str, str], ...]], T]) -> T:
-        """What ``build`` makes of a pair and its neighbours, which share the compiler's start and the prelude.
+        """Builds a pair together with the pairs of its unit, which saves compiler starts and preludes.
 
-        Of the pair alone where one of them cannot be built.
+        If a pair of the unit cannot be built, builds ``pair`` alone.
         """
         pairs = [p for p in cls._pairs() if p[0] not in cls.elsewhere]
         several = max(1, TOGETHER // (1 + cls.schedules))
@@ -109,7 +110,7 @@ class PairContract:
 
 
 class ScheduleContract(PairContract):
-    """What holds of any template's space, nests and sources, on every device, without running anything."""
+    """Tests of a template's search space, loop nests and sources, on every device, which run no kernel."""
 
     def test_the_default_is_in_the_space(self, pair: tuple[str, str]) -> None:
         template, _, task = self.portable(pair)
@@ -162,7 +163,7 @@ class ScheduleContract(PairContract):
                 assert any(a.store for a in nest.accesses)
 
     def test_knobs_are_described(self, pair: tuple[str, str]) -> None:
-        """What changes the source changes the nests or the static numbers, too."""
+        """Every knob that changes the source also changes the loop nests or the static features."""
         template, _, task = self.portable(pair, threads=3)
         for schedule, moves in _moves(template.space(task), "structure", SAMPLES + self.schedules):
             described = _described(template, task, schedule)
@@ -175,9 +176,9 @@ class ScheduleContract(PairContract):
                     )
 
     def test_launch_knobs_are_described(self, template_name: str) -> None:
-        """The same of what the kernel is given when it is called.
+        """Every launch knob changes the loop nests or the static features.
 
-        It may round these values, so that not every move has an effect: some move of each knob must show.
+        A kernel may round the knobs' values, so not every change has an effect: at least one change of each knob must.
         """
         shown: set[str] = set()
         hidden: set[str] = set()
@@ -193,11 +194,11 @@ class ScheduleContract(PairContract):
 
 
 class ResultContract(PairContract):
-    """What kernels of CPU templates compute."""
+    """Tests of the results of CPU templates' kernels."""
 
     templates: tuple[str, ...] = tuple(n for n, t in TEMPLATES.items() if "cpu" in t.kinds)
     targets: tuple[str, ...] = ("auto",)
-    """Targets to generate for; those that this machine lacks are skipped."""
+    """Targets to generate for; targets that this machine cannot run are skipped."""
 
     def test_every_schedule_computes_the_reference(self, pair: tuple[str, str], target_name: str) -> None:
         made = self._lowered(pair, target_name)
@@ -219,7 +220,7 @@ class ResultContract(PairContract):
     @classmethod
     @cache
     def _lowered(cls, pair: tuple[str, str], target_name: str) -> dict[Candidate, LoweredKernel]:
-        """The schedules of a pair that are run; those whose kernels are equal but for their names have one."""
+        """The lowered schedules of a pair that run; schedules whose kernels differ only in names share a kernel."""
         template, program = get_template(pair[0]), cls.programs[pair[1]]()
         alone, three = (task_of(program, cls._target(template, target_name, n), pair[1]) for n in (1, 3))
         distinct: dict[str, LoweredKernel] = {}
@@ -243,7 +244,7 @@ class ResultContract(PairContract):
         one, shared = template.default(alone), template.default(three)
         defaults = [Candidate(alone, one), Candidate(three, shared)]
         if sampled and _extends(shared, one):
-            # They print one text, in which the tasks are a number or an argument, as in the sampled ones.
+            # Both defaults print one source: the number of tasks is a number or an argument in it.
             several = any(one.values.get(k, 1) != v for k, v in shared.values.items())
             defaults = defaults[1:] if several else defaults[:1]
         return list(dict.fromkeys([*defaults, *sampled]))
@@ -260,9 +261,9 @@ class ResultContract(PairContract):
 
 
 class KernelContract(PairContract):
-    """Loops, launch, workspace and static features of a kernel follow from the value that its text is printed from.
+    """Tests that a kernel's loops, launch, workspace and static features come from the value that prints its source.
 
-    Each test plants a disagreement: it changes a part of the value, and the text printed from it must change too.
+    Each test changes a part of the value; the source printed from the changed value must change too.
     """
 
     def test_callers_see_functions_of_one_value(self, pair: tuple[str, str]) -> None:
@@ -345,7 +346,7 @@ class KernelContract(PairContract):
                     assert _differs(kernel, changed), f"the text does not take {name} from the static features"
 
     def _kernels(self, pair: tuple[str, str]) -> Iterator[tuple[KernelTemplate, Task, Schedule, Kernel]]:
-        """The kernels of the default schedule and of sampled ones, for several threads."""
+        """Yields the kernels of the default schedule and of sampled schedules, for three threads."""
         template, _, task = self.portable(pair, threads=3)
         assert isinstance(template, KernelTemplate)
         space, rng = template.space(task), random.Random(str(pair))
@@ -354,7 +355,7 @@ class KernelContract(PairContract):
 
 
 def _differs(kernel: Kernel, changed: Kernel) -> bool:
-    """Whether a changed kernel prints another text, or none."""
+    """Whether a changed kernel prints a different source, or cannot be printed."""
     try:
         return changed.lower("tw").source != kernel.lower("tw").source
     except ValueError:
@@ -362,7 +363,8 @@ def _differs(kernel: Kernel, changed: Kernel) -> bool:
 
 
 def _launched(kernel: Kernel) -> Iterator[tuple[str, Launch | GlobalFunction, Callable[..., Kernel]]]:
-    """Of each launch that is one by itself: its symbol, and what makes the kernel that has others in its place."""
+    """Yields each launch that is not joined with others: its symbol, the launch, and a function that replaces the
+    launch by others in the kernel."""
     for n, own in enumerate(kernel.launches):
         ((number, x), *joined) = own.parts if isinstance(own, Placed) else ((0, own),)
         assert isinstance(x, Launch | GlobalFunction)
@@ -381,13 +383,14 @@ class TemplateContract(ScheduleContract, ResultContract):
 
 @cache
 def _portable(make: Callable[[], Program], target: Target, label: str) -> tuple[Program, Task]:
-    # Kept: every test of a contract is generated from all of its programs.
+    # Cached, because every test of a contract is generated from all of its programs.
     program = make()
     return program, task_of(program, target, label)
 
 
 def _moves(space: SearchSpace, half: str, samples: int) -> Iterator[tuple[Schedule, list[tuple[str, Schedule]]]]:
-    """Sampled schedules, and each with one knob, which is named, moved to another legal value."""
+    """Yields sampled schedules, each with a list of variants: a knob's name, and the schedule with another legal value
+    of that knob."""
     rng = random.Random(11)
     knobs = [k for k in space.knobs if k.half == half]
     for schedule in dict.fromkeys(space.sample(rng) for _ in range(samples if knobs else 0)):
@@ -406,13 +409,14 @@ def _moves(space: SearchSpace, half: str, samples: int) -> Iterator[tuple[Schedu
 
 
 def _extends(shared: Schedule, alone: Schedule) -> bool:
-    """Whether the structure for several threads decides as that for one does, and beside it that nothing is divided."""
+    """Whether the structure for several threads has the knobs for one thread, and all of its further knobs are off
+    (0)."""
     more = dict(shared.structure)
     return all(more.pop(k, None) == v for k, v in alone.structure) and not any(more.values())
 
 
 def _described(template: Template, task: Task, schedule: Schedule) -> tuple[object, ...]:
-    """The nests and static numbers of a schedule, as something that can be compared."""
+    """The loop nests and static features of a schedule, in comparable form."""
     nests = template.nests(task, schedule)
     accesses = [
         (a.tensor, tuple(map(_text, a.indices)), a.dtype, a.store, a.outside) for n in nests for a in n.accesses
@@ -426,12 +430,12 @@ def _text(e: Expr) -> str:
 
 
 def _anonymous(kernel: LoweredKernel) -> str:
-    """A kernel without its name."""
+    """A kernel's source and program with its symbol replaced."""
     return f"{kernel.source}{kernel.program}".replace(kernel.symbol, "kernel")
 
 
 def portable_target(template: Template, threads: int = 1, architecture: str = "sm_80") -> Target:
-    """A target of the template's kind that needs no particular machine; of GPUs one of that architecture."""
+    """A target of the template's kind that needs no particular machine; for GPU templates of ``architecture``."""
     if template.kinds[0] == "cuda":
         return cuda_target(architecture)
     return Target("cpu", "portable", "x86_64", (), 16, 16, threads)
