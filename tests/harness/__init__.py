@@ -1,1 +1,2 @@
-"""What several tests and benchmarks stand on: simulated farms and their faults, a filled database, GPU programs."""
+"""Helpers that several tests and benchmarks share: simulated farms and their faults, a filled database, GPU
+programs."""

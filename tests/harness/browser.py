@@ -1,6 +1,6 @@
-"""A real browser for tests of pages: headless Chromium, what its console said, what it asked for, and axe-core.
+"""A real browser for tests of pages: headless Chromium, the record of its console and requests, and axe-core.
 
-Fixtures, which the ``conftest.py`` of a folder offers: ``browser``, ``watched``, ``page``, ``record``.
+A folder's ``conftest.py`` offers the fixtures ``browser``, ``watched``, ``page`` and ``record``.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ SIZE: ViewportSize = {"width": 1280, "height": 900}
 
 @dataclass
 class Record:
-    """What a page said and asked for since it was opened."""
+    """Console messages, exceptions and requests of a page since it was opened."""
 
     page: Page
     problems: list[str] = field(default_factory=list)
-    """Errors and warnings of its console (violations of its security policy are among them), and exceptions."""
+    """Errors and warnings of the page's console (violations of its security policy among them), and exceptions."""
     requests: list[str] = field(default_factory=list)
 
     def outside(self) -> list[str]:
-        """Requests to another place than the page's own."""
+        """Requests to another host than the page's own."""
         own = urlsplit(self.page.url).netloc
         return [r for r in self.requests if urlsplit(r).scheme not in {"data", "blob"} and urlsplit(r).netloc != own]
 
     def check(self) -> None:
-        """Fails unless the page was quiet and asked only its own server."""
+        """Fails unless the console is empty and every request went to the page's own server."""
         assert self.problems == []
         assert self.outside() == []
 
@@ -48,8 +48,9 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker(pytest.mark.needs("chromium"))
 
 
-# A module's, not the session's: while Playwright runs, its event loop is the thread's running one, and a later test of
-# another module that calls asyncio.run would fail. A module with such tests has no others, for they run in any order.
+# Its scope is the module, not the session: while Playwright runs, its event loop is the thread's running loop. A later
+# test of another module that calls asyncio.run would fail. A module whose tests use the browser holds only browser
+# tests, because tests run in any order.
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install playwright")
@@ -61,7 +62,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def watched(browser: Browser) -> Record:
-    """The one page of a module, watched from its start: to make another takes longer than most tests have it open."""
+    """The one page of a module, recorded from its start. Opening a page takes longer than most tests run."""
     page = browser.new_context(viewport=SIZE, reduced_motion="reduce").new_page()
     page.set_default_timeout(60_000)
     record = Record(page)
@@ -73,7 +74,7 @@ def watched(browser: Browser) -> Record:
 
 @pytest.fixture
 def record(watched: Record) -> Iterator[Record]:
-    """A page as if it were new (no cookies, nothing stored or permitted) of 1280 by 900 pixels."""
+    """The module's page reset to a new one's state: no cookies, no storage, no permissions, 1280 by 900 pixels."""
     page = watched.page
     yield watched
     page.evaluate("localStorage.clear()")
@@ -93,9 +94,9 @@ def page(record: Record) -> Page:
 
 
 def until(page: Page, condition: str, argument: Any = None, seconds: float = 60) -> None:
-    """Waits until a JavaScript condition (a function of ``argument``, or an expression) holds.
+    """Waits until a JavaScript condition (a function of ``argument``, or an expression) is true.
 
-    Playwright's own ``wait_for_function`` evaluates texts in the page, which the pages' security policy forbids.
+    Playwright's own ``wait_for_function`` evaluates strings in the page, which the pages' security policy forbids.
     """
     from playwright.sync_api import Error
 
@@ -103,7 +104,7 @@ def until(page: Page, condition: str, argument: Any = None, seconds: float = 60)
         try:
             return bool(page.evaluate(condition, argument))
         except Error as e:
-            if "context was destroyed" not in str(e):  # the page was just loaded again
+            if "context was destroyed" not in str(e):  # the page was being reloaded
                 raise
             return False
 
@@ -114,7 +115,7 @@ def until(page: Page, condition: str, argument: Any = None, seconds: float = 60)
 
 
 def findings(page: Page) -> list[str]:
-    """What axe-core finds serious or critical in the page as it is now; skips where axe-core is not installed."""
+    """Serious and critical violations that axe-core finds in the page now. Skips where axe-core is not installed."""
     if not AXE.exists():
         pytest.skip(f"needs axe-core: npm install axe-core, which makes {AXE.relative_to(AXE.parents[2])}")
     if page.evaluate("!window.axe"):
@@ -129,5 +130,5 @@ def findings(page: Page) -> list[str]:
 
 
 def sideways(page: Page) -> bool:
-    """Whether the page itself scrolls to the side."""
+    """Whether the page itself scrolls horizontally."""
     return bool(page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"))

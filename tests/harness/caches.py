@@ -1,4 +1,4 @@
-"""Caches of a test's own that hold what every kernel is linked with, as the session's does: compiling it takes seconds."""
+"""A test's own artifact caches, filled with the objects that every kernel links, whose compilation takes seconds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tilewright.core import Target
 
 
 class _Giving(ArtifactCache):
-    """The session's cache, which gives another one what is made once."""
+    """The session's cache, which also puts each object that is made once into the cache ``to``."""
 
     def __init__(self, to: ArtifactCache) -> None:
         super().__init__()
@@ -25,14 +25,14 @@ class _Giving(ArtifactCache):
 
 
 def with_support(folder: Path, target: Target) -> ArtifactCache:
-    """A cache that holds a target's support object and nothing else."""
+    """Returns a cache that holds only a target's support object."""
     cache = ArtifactCache(folder)
     support_object(target, find_compiler(), _Giving(cache))
     return cache
 
 
 def with_runtime(folder: Path, shared_library: bool, sanitize: Sequence[str] = ()) -> ArtifactCache:
-    """A cache that holds the emulator's runtime, of programs or of libraries, and nothing else."""
+    """Returns a cache that holds only the emulator's runtime: the shared library's, or the program's."""
     cache = ArtifactCache(folder)
     runtime_object(find_compiler(), sanitize, shared_library, _Giving(cache))
     return cache

@@ -1,10 +1,12 @@
-"""The emulator's driver with streams that are queues: work is done when something waits for it, and what nothing orders
-is a complaint (``ordering``). It is the driver of devices for tests of the runtime, with PyTorch's tensors or without.
+"""The emulator's driver with asynchronous streams: it runs work lazily and reports missing ordering (``ordering``).
+
+A stream is a queue, whose work runs when something waits for it. Conflicting accesses that nothing orders are
+complaints. Tests of the runtime use the driver, with PyTorch's tensors or without.
 
     with checking() as driver:
         ...
 
-Complaints are raised at the end, where all that is still queued is done.
+At the end the driver runs all queued work and raises the complaints.
 """
 
 from __future__ import annotations
@@ -34,13 +36,16 @@ from tilewright.core import TilewrightError
 
 COUNT = 2
 POISON = 0xFF
-"""The bytes of memory that nobody has written: NaN of every type."""
+"""The byte that fills unwritten memory: NaN of every type."""
 
-_CAPTURING = -1  # the stream on which a context captures
+_CAPTURING = -1  # number of the stream on which a context captures
 
 
 class CheckingDriver:
-    """Two devices whose work is ordered. ``seed``: of what a question for the state of work finds."""
+    """A driver of two devices that checks the order of their work.
+
+    ``seed``: decides whether a query of an event or a stream finds more work done.
+    """
 
     name = "emulator"
 
@@ -57,7 +62,7 @@ class CheckingDriver:
         return self.contexts[index]
 
     def finish(self) -> None:
-        """Do all that is queued. Raises ``AssertionError`` with the complaints there are."""
+        """Run all queued work. Raises ``AssertionError`` with the complaints, if any."""
         self.order.flush()
         if self.order.complaints:
             raise AssertionError("\n".join(self.order.complaints))
@@ -65,7 +70,7 @@ class CheckingDriver:
     # ------------------------------------------------------------------ PyTorch's half (torch_device.cpp)
 
     def hooks(self, library: ctypes.CDLL) -> Mapping[str, Callable[..., Any]]:
-        """What the device of PyTorch calls."""
+        """Returns the functions that PyTorch's device calls, by name."""
         order, at = self.order, self.order.stream
         captures: dict[int, Capture] = {}
 
@@ -82,7 +87,7 @@ class CheckingDriver:
                 order.queue_outside(where, work)
             elif where.capture is not None:
                 order.queue(where, work)
-            # Else a graph left it to its owner: only another capture of its pool takes it.
+            # Otherwise the memory belongs to a graph's pool: only another capture into this pool may take it.
 
         def queue(device: int, stream: int, read: Any, written: Any, task: int) -> None:
             spans = [(r.address, r.address + r.bytes, w) for r, w in ((read, False), (written, True)) if r.bytes]
@@ -142,20 +147,20 @@ def _give(order: Order, block: Block, work: Work) -> Touched:
 
 
 def _blocks(order: Order, addresses: Sequence[int]) -> list[Block]:
-    """The blocks that work takes: of each address, the one that it lies in."""
+    """Returns the block that holds each address; addresses outside all blocks are left out."""
     found = [order.at(a) for a in addresses]
     return [b for b in found if b is not None]
 
 
 @contextmanager
 def checking(seed: int = 0) -> Iterator[CheckingDriver]:
-    """A driver for the block, whose complaints are raised at its end."""
+    """A driver for the ``with`` block; raises the driver's complaints at the end of the block."""
     driver = CheckingDriver(seed)
     try:
         yield driver
     except BaseException as e:
         driver.order.flush()
-        for text in driver.order.complaints:  # they may say why
+        for text in driver.order.complaints:  # complaints may explain the error
             e.add_note(text)
         raise
     driver.finish()
@@ -165,7 +170,7 @@ def checking(seed: int = 0) -> Iterator[CheckingDriver]:
 
 
 class CheckingContext(EmulatorContext):
-    """An emulated device. Without a stream, work is queued on stream 0."""
+    """An emulated device. Work without a stream goes to stream 0."""
 
     def __init__(self, order: Order, index: int) -> None:
         super().__init__(EmulatorDriver())
@@ -198,7 +203,7 @@ class CheckingContext(EmulatorContext):
         super().free(address)
 
     def release(self, address: int) -> None:
-        """Memory of tensors that are gone goes too."""
+        """Free memory that PyTorch's allocator gives back."""
         self.order.gone(address)
         super().free(address)
 
@@ -238,7 +243,7 @@ class CheckingContext(EmulatorContext):
 
     # ------------------------------------------------------------------ code and time
 
-    def load(self, code: bytes) -> CheckingModule:  # also while work is captured, as drivers of GPUs have it
+    def load(self, code: bytes) -> CheckingModule:  # allowed during a capture, as in GPU drivers
         self.check()
         return CheckingModule(self, code)
 
@@ -264,7 +269,7 @@ class CheckingContext(EmulatorContext):
     def queue_launch(
         self, module: EmulatorModule, symbol: str, shape: Sequence[int], arguments: Arguments, stream: int | None
     ) -> None:
-        """Queue a launch with the arguments as they are now."""
+        """Queue a launch with the arguments' present values."""
         taken = Arguments(arguments.parameters)
         given = [a for a in map(_address, taken.kinds, taken.values) if a]
 
@@ -288,14 +293,17 @@ class CheckingContext(EmulatorContext):
 
 
 def _address(kind: str, value: Any) -> int:
-    """The address that a parameter holds; 0 for any other."""
+    """The address in a pointer or tensor map parameter; 0 for a parameter of another kind."""
     if kind == "tensor_map":
         return int(struct.unpack_from("=Q", value)[0])
     return int(value) if kind == "pointer" else 0
 
 
 def _parts(memory: Sequence[tuple[int, int]], addresses: Sequence[int]) -> list[tuple[int, int]]:
-    """Addresses and sizes of allocations, cut where a launch's tensors begin: what was touched is told of each part."""
+    """Splits allocations where a launch's tensors begin, so that the emulator reports accesses for each tensor.
+
+    Returns (address, size) of each part.
+    """
     found = []
     for start, size in memory:
         cuts = [start, *sorted({a for a in addresses if start < a < start + size}), start + size]
@@ -304,7 +312,7 @@ def _parts(memory: Sequence[tuple[int, int]], addresses: Sequence[int]) -> list[
 
 
 def _touched(module: EmulatorModule, parts: int) -> list[tuple[int, int, bool]]:
-    """What the last launch read and wrote, from the first byte to the last of each part of memory."""
+    """Byte ranges that the last launch read and wrote: the first to the last byte in each part of memory."""
     found = (ctypes.c_ulonglong * (4 * parts + 1))()
     module.library.tw_emu_touched(found)
     spans = []
@@ -314,7 +322,7 @@ def _touched(module: EmulatorModule, parts: int) -> list[tuple[int, int, bool]]:
 
 
 class CheckingGraph:
-    """Work that was captured."""
+    """A captured graph."""
 
     def __init__(self, context: CheckingContext, capture: Capture) -> None:
         self._context, self._capture = context, capture
@@ -325,12 +333,12 @@ class CheckingGraph:
 
 
 class CheckingModule(EmulatorModule):
-    """Code whose kernels are queued."""
+    """A module whose kernel launches are queued."""
 
     _context: CheckingContext
 
     def function(self, symbol: str) -> CheckingFunction:
-        super().function(symbol)  # raises where there is none
+        super().function(symbol)  # raises for an unknown symbol
         return CheckingFunction(self._context, self, symbol)
 
     def close(self) -> None:
@@ -354,7 +362,7 @@ _KINDS = {4: "int32", 8: "pointer", TENSOR_MAP_BYTES: "tensor_map"}
 
 
 class CheckingFunction(EmulatorFunction):
-    """One kernel, which is queued from Python and from C."""
+    """A kernel whose launches from Python and from C are queued."""
 
     _context: CheckingContext
 

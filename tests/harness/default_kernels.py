@@ -13,14 +13,16 @@ from tilewright.measure.local_target import find_local_target
 
 
 def default_kernels(workloads: Iterable[Workload], path: Path, target: str = "auto") -> None:
-    """Compile each workload's default schedule, many in a library, and store it as if it had been tuned, for all sizes
-    where some are ranges."""
+    """Compile each workload's default schedule, many in a library, and store the kernel as if it had been tuned.
+
+    A kernel of a workload with symbolic sizes is stored for all sizes of its ranges.
+    """
     refused = built_defaults(workloads, path, target)
     assert not refused, refused
 
 
 def built_defaults(workloads: Iterable[Workload], path: Path, target: str = "auto") -> list[str]:
-    """As :func:`default_kernels`; returns a line for each workload that has no kernel."""
+    """Does as :func:`default_kernels`, and returns a line for each workload that has no kernel."""
     place = find_local_target(target, "auto", 1)
     tasks = [Task(w, place.target) for w in {w.key: w for w in workloads}.values()]
     candidates = [Candidate(t, templates.default_schedule(t).at(greatest(t.workload.ranges))) for t in tasks]

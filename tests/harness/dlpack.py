@@ -1,4 +1,4 @@
-"""An array that speaks DLPack and nothing else: no namespace that makes arrays of its kind."""
+"""An array that supports only DLPack, without an array namespace that could create arrays of its type."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Plain:
-    """``a``'s memory."""
+    """An array that exports the memory of ``a``."""
 
     def __init__(self, a: Any) -> None:
         self.a = a

@@ -1,4 +1,4 @@
-"""The emulated device for tests of the runtime: arrays in its memory, and kernels stored as a tuning run would."""
+"""The emulated device for tests of the runtime: arrays in its memory, and kernels stored as by a tuning run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TARGET = archs.target("sm_90a")
 
 
 class OneContext:
-    """The emulator's driver, always giving the same context, so that a test can share its memory."""
+    """The emulator's driver with a single context, so that a test and the runtime share the device memory."""
 
     name = "emulator"
 
@@ -59,7 +59,7 @@ class DeviceArray:
 
 
 def store(path: Path, cache: ArtifactCache, workload: Workload, template: str, split: bool = False) -> None:
-    """Write a default kernel as a tuning run on the emulator would."""
+    """Store a default kernel as a tuning run on the emulator does."""
     task = Task(workload, TARGET)
     chosen = get_template(template)
     schedule = chosen.default(task)
@@ -80,8 +80,10 @@ def store(path: Path, cache: ArtifactCache, workload: Workload, template: str, s
 
 
 def fill(folder: Path, cache: ArtifactCache) -> Path:
-    """A database with a matmul of one launch, one of two launches with scratch memory, and of bfloat16 one that takes
-    addresses and one that takes tensor maps."""
+    """Returns a database with four matmuls: one launch, split K (two launches and a workspace), and two of bfloat16.
+
+    Of the two bfloat16 kernels, one takes addresses and one takes tensor maps.
+    """
     matmul = get_operator("matmul")
     store(folder / "t.db", cache, matmul.workload(m=33, n=40, k=24), "cuda_simt")
     store(folder / "t.db", cache, matmul.workload(m=33, n=40, k=128), "cuda_simt", split=True)
@@ -91,7 +93,7 @@ def fill(folder: Path, cache: ArtifactCache) -> Path:
 
 
 def fill_other(path: Path, cache: ArtifactCache) -> None:
-    """Put another kernel in the place of the one with scratch memory."""
+    """Replace the kernel that has a workspace."""
     store(path, cache, get_operator("matmul").workload(m=33, n=40, k=128), "cuda_simt")
 
 

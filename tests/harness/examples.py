@@ -1,4 +1,4 @@
-"""Small records of a database, told apart by number: tasks, trials, artifacts, kernels."""
+"""Small records of a database, each identified by a number: tasks, trials, artifacts, kernels."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SETTINGS = {"cache_state": "warm", "batch": 16}
 
 
 def example_task(m: int = 8, n: int = 16, k: int = 32, target: Target = TARGET) -> Task:
-    """A matmul's task; its program is a label, which is all that a database looks at."""
+    """Returns a matmul's task. Its program is only a label, because a database reads no more of it."""
     return Task(
         Workload(
             op="matmul",
@@ -45,14 +45,14 @@ def example_task(m: int = 8, n: int = 16, k: int = 32, target: Target = TARGET) 
 
 
 def example_schedule(number: int, template: str = "contraction", version: int = 3) -> Schedule:
-    """Schedules that differ by number."""
+    """Returns schedule ``number`` of a template."""
     return Schedule(
         template, version, (("MR", 6 + number % 2), ("pack", "a"), ("unroll", True)), (("KC", 64 + number),)
     )
 
 
 def example_record(number: int, template: str = "contraction", version: int = 3) -> TrialRecord:
-    """A trial with an uneven mix of outcomes: every fifth failed, every seventh has no prediction."""
+    """Returns trial ``number``: every fifth one failed, every seventh has no prediction."""
     outcome: Outcome = Measurement(
         seconds=1e-3 / (1 + number),
         spread=0.02,
@@ -74,7 +74,7 @@ def example_record(number: int, template: str = "contraction", version: int = 3)
 
 
 def example_artifact(content: bytes, target: Target = TARGET) -> StoredArtifact:
-    """An artifact of these bytes."""
+    """Returns an artifact that holds ``content``."""
     source = "// " + content.decode("latin-1").replace("\0", " ")  # PostgreSQL stores no NUL in texts
     return StoredArtifact(
         hashlib.sha256(content).hexdigest(),

@@ -1,4 +1,4 @@
-"""Graphs of modules on a GPU that is not there: PyTorch traces them with tensors that have no memory."""
+"""Traces of modules for CUDA without a GPU: PyTorch traces them with fake tensors, which have no memory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DEVICE = torch.device("cuda", 0)
 
 @cache
 def ready() -> None:
-    """Have PyTorch take such tensors. It stays so, for the whole process."""
+    """Register a CUDA device with PyTorch, for the rest of the process."""
     if torch.version.cuda is None:
         extension = replace(native.extension(), source=Path(__file__).with_suffix(".cpp"), headers=())
         path = extension.path()
@@ -35,7 +35,7 @@ def _attention(
     query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False, *,
     scale: float | None = None, enable_gqa: bool = False,
 ) -> Any:  # fmt: skip
-    """What PyTorch makes of an attention on a GPU, where CUDA is missing to choose among its operators."""
+    """The attention operators that PyTorch chooses on a GPU, for a PyTorch without CUDA that cannot choose."""
     how = {"dropout_p": dropout_p, "is_causal": is_causal, "scale": scale}
     if attn_mask is None:
         return torch.ops.aten._scaled_dot_product_flash_attention(query, key, value, **how)[0]
@@ -47,7 +47,7 @@ def _attention(
 
 @contextmanager
 def fake_cuda() -> Iterator[Callable[[Any], Any]]:
-    """A mode in which tensors have no memory, and what makes such of a module, in place, of a tensor or a tuple."""
+    """Enters a mode of fake tensors; yields a function that makes a tensor or tuple fake, or a module in place."""
     ready()
     mode, proxies = FakeTensorMode(allow_non_fake_inputs=True), torch.fx.experimental.proxy_tensor
 
@@ -71,8 +71,8 @@ def fake_cuda() -> Iterator[Callable[[Any], Any]]:
             for key in ("CUDA", "AutogradCUDA"):
                 library.impl("scaled_dot_product_attention", _attention, key)
         for place, name, instead in (
-            (torch.nn.RNNBase, "flatten_parameters", lambda self: None),  # it asks cuDNN
-            (proxies, "CONSTANT_NUMEL_LIMIT", 0),  # of constants that PyTorch computes on the device
+            (torch.nn.RNNBase, "flatten_parameters", lambda self: None),  # it calls cuDNN
+            (proxies, "CONSTANT_NUMEL_LIMIT", 0),  # PyTorch computes constants up to this size on the device
             (FakeTensorMode, "avoid_device_init", property(lambda self: True)),
         ):
             stack.callback(setattr, place, name, getattr(place, name))
@@ -81,7 +81,7 @@ def fake_cuda() -> Iterator[Callable[[Any], Any]]:
 
 
 def graphs_of(module: Any, arguments: Sequence[Any]) -> list[torch.fx.GraphModule]:
-    """The graphs of ATen's operators that PyTorch makes of a call without gradients."""
+    """Returns the graphs of ATen operators that PyTorch traces for a call without gradients."""
     found: list[torch.fx.GraphModule] = []
 
     def note(graph: torch.fx.GraphModule, example: Sequence[Any]) -> Any:

@@ -1,7 +1,7 @@
-"""Farms for tests and benchmarks: a real server and real services over loopback, with devices that only wait.
+"""Farms for tests and benchmarks: a real server and real services over loopback, with devices that only sleep.
 
-:class:`SimulatedFarm` runs them in a thread of this process; :class:`FarmProcesses` runs the command line's processes,
-which can be killed, stopped and started again.
+:class:`SimulatedFarm` runs server and services in a thread of this process. :class:`FarmProcesses` runs the command
+line's processes, which tests can kill, pause and restart.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ PAUSE = 0.02
 
 CODE = b"code that simulated devices never load"
 SHA256 = hashlib.sha256(CODE).hexdigest()
-"""An artifact for candidates that are only pretended to be measured."""
+"""The artifact of candidates whose measurement is simulated."""
 
 
 class SleepingMeasurer:
-    """A device that takes ``seconds`` a kernel and says what the schedule's hash says: the same for everyone.
+    """A device that takes ``seconds`` a kernel and derives the result from the schedule's hash, equal on all devices.
 
-    ``on_item`` is called before each kernel, to fail on purpose.
+    ``on_item`` is called before each kernel, and may raise an error.
     """
 
     def __init__(self, seconds: float = 0.0, on_item: Callable[[Candidate], None] = lambda _candidate: None) -> None:
@@ -76,14 +76,14 @@ class SleepingMeasurer:
         return PairedComparison((a / b,) * sessions, (1.0,) * sessions, (a, b))
 
     def set_reference_time(self, candidate: Candidate, seconds: float) -> None:
-        """It needs none."""
+        """Does nothing: results have no drift to correct."""
 
     def close(self) -> None:
-        """Nothing to end."""
+        """Does nothing: there are no resources."""
 
 
 def steady(service: Service, seconds: float) -> None:
-    """Have a service say of every job that it took so long, whatever else this machine does meanwhile."""
+    """Have a service report that every job took ``seconds``, independent of this machine's load."""
     report = service._report
 
     async def say(job: Held, reply: Reply, _seconds: float) -> None:
@@ -93,13 +93,13 @@ def steady(service: Service, seconds: float) -> None:
 
 
 def pretended_seconds(candidate: Candidate) -> float:
-    """A time between 0.1 and 1.1 ms that depends on the schedule alone."""
+    """A time between 0.1 and 1.1 ms that depends only on the schedule."""
     value = int.from_bytes(hashlib.sha256(candidate.schedule.key.encode()).digest()[:6], "big")
     return 1e-4 + 1e-3 * value / 2**48
 
 
 def simulated_device(name: str, device_class: str = "cpu-simulated-1c", target: Target | None = None) -> RunnerDevice:
-    """What a runner of a device that does not exist says of it."""
+    """Returns a runner's description of a device that does not exist."""
     return RunnerDevice(
         device="cpu:0", model="simulated", device_class=device_class,
         uuid=hashlib.sha256(name.encode()).hexdigest()[:32], target=target or parse_target("cpu:portable"),
@@ -108,7 +108,7 @@ def simulated_device(name: str, device_class: str = "cpu-simulated-1c", target: 
 
 
 class PretendedToolchain:
-    """A compiler that takes no time: what it makes is named after the text, and runs nowhere."""
+    """A compiler that takes no time. Its artifacts are named after the source, and cannot run."""
 
     emulated = False
     batch = 4
@@ -128,7 +128,7 @@ class PretendedToolchain:
 
 
 class Puppet(Service):
-    """A runner or builder that answers every job as it is told, whatever is asked."""
+    """A runner or builder that answers every job with the result of a function."""
 
     def __init__(
         self, endpoint: Endpoint, name: str, cache: ArtifactCache, answer: Callable[[Mapping[str, Any]], Reply],
@@ -149,8 +149,8 @@ class Puppet(Service):
 class SimulatedFarm:
     """A server and runners with simulated devices in one thread of this process. Use it as a context manager.
 
-    ``measurers``: one for each runner. ``lanes`` beyond the two cores of a small machine cost nothing, since the
-    devices only wait.
+    ``measurers``: one for each runner. More ``lanes`` than a machine has cores cost nothing, since the devices only
+    sleep.
     """
 
     def __init__(
@@ -171,7 +171,7 @@ class SimulatedFarm:
         self.address = ""
         self.said: list[str] = []
         self.runners: list[Runner] = []
-        self.services: list[Service] = []  # the runners and the builders
+        self.services: list[Service] = []  # runners and builders
         self._timing = (heartbeat, patience, grace)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="simulated farm", daemon=True)
@@ -193,21 +193,21 @@ class SimulatedFarm:
         self._loop.close()
 
     def call(self, work: Any) -> Any:
-        """Run a coroutine in the farm's thread and wait for it, longer than it waits for anything itself."""
+        """Run a coroutine in the farm's thread and return its result. The time limit exceeds all limits in the farm."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(2 * START_SECONDS)
 
     def soon(self, action: Callable[[], object]) -> None:
-        """Call something in the farm's thread, without waiting for it."""
+        """Call ``action`` in the farm's thread, without waiting for its end."""
         self._loop.call_soon_threadsafe(action)
 
     def follow(self, work: Coroutine[Any, Any, None]) -> None:
-        """Something that goes on until the farm ends; call it in the farm's thread."""
+        """Start a coroutine that runs until the farm ends. Call this in the farm's thread."""
         self._others.append(self._loop.create_task(work))
 
     def wait_for(self, condition: Callable[[], bool], seconds: float = START_SECONDS) -> None:
-        """Poll until something holds. Raises ``TimeoutError``.
+        """Poll until the condition is true. Raises ``TimeoutError``.
 
-        The farm's own thread counts the seconds, in pauses between its work: on a busy machine they are longer.
+        The farm's own thread counts the seconds in the pauses between its work, so they are longer on a busy machine.
         """
         for _ in range(int(seconds / PAUSE)):
             if condition():
@@ -230,7 +230,7 @@ class SimulatedFarm:
         self.address = await self.hub.start()
 
     async def restart_server(self, wipe: bool = False) -> None:
-        """Kill it and start another at the same address. ``wipe``: its disk is lost meanwhile."""
+        """Kill the server and start another at its address. ``wipe``: delete the server's files in between."""
         assert self.hub is not None
         port, process = self.hub.server.port, self.hub.server.process
         assert process is not None
@@ -241,20 +241,20 @@ class SimulatedFarm:
         await self.start_server(port)
 
     async def make_queue(self, place: str) -> None:
-        """Have the server keep jobs for a place that no worker serves."""
+        """Have the server queue jobs for a place that no worker serves."""
         assert self.hub is not None
         self.hub.keeper.queues.claim([place], "runner nobody")
         await self.hub.keeper.queues.there([place])
 
     async def lose_artifacts(self) -> None:
-        """As if the server had needed the room."""
+        """Delete all artifacts on the server, as the server does when it runs out of space."""
         assert self.hub is not None
         await self.hub.keeper._link.manage("purge_stream", ARTIFACTS)
 
     def start_runner(
         self, name: str, measurer: Any, device_class: str | None = None, *, address: str = "", certs: Path | None = None
     ) -> Runner:
-        """Another runner; call it in the farm's thread. ``address``: through which it connects, if not the farm's."""
+        """Add a runner. Call this in the farm's thread. ``address``: the address it connects to, if not the farm's."""
         bench = Bench(
             simulated_device(name, device_class or self.device_class), lambda _target: measurer,
             contextlib.nullcontext, lambda _task: NO_PEAKS,
@@ -266,7 +266,7 @@ class SimulatedFarm:
         return runner
 
     def start_puppet(self, name: str, answer: Callable[[Mapping[str, Any]], Reply]) -> Puppet:
-        """A runner that only answers; call it in the farm's thread."""
+        """Add a runner that answers with ``answer``. Call this in the farm's thread."""
         device = simulated_device(name, self.device_class)
         puppet = Puppet(
             Endpoint(self.address, self.certs, "runner"), name, ArtifactCache(self.folder / name), answer,
@@ -276,7 +276,7 @@ class SimulatedFarm:
         return puppet
 
     def start_builder(self, name: str = "builder", lanes: int = 2) -> Builder:
-        """A builder whose compiler only pretends; call it in the farm's thread."""
+        """Add a builder with a simulated compiler. Call this in the farm's thread."""
         endpoint = Endpoint(self.address, self.certs, "builder")
         builder = Builder(
             endpoint, name, ArtifactCache(self.folder / name), lanes, self.said.append, PretendedToolchain
@@ -298,13 +298,13 @@ class SimulatedFarm:
             await s.close()
         if self.hub is not None:
             await self.hub.stop()
-        await end(*(asyncio.all_tasks() - {asyncio.current_task()}))  # what connections of a test's own have left
+        await end(*(asyncio.all_tasks() - {asyncio.current_task()}))  # tasks left by a test's own connections
 
 
 class FarmProcesses:
-    """The processes that the command line starts, each with a cache of its own. Use it as a context manager.
+    """A farm of command line processes, each with its own cache. Use it as a context manager.
 
-    ``certs``: a folder that ``tilewright farm init`` wrote; without it all of them talk in the clear over loopback.
+    ``certs``: a folder that ``tilewright farm init`` wrote; without it the processes talk unencrypted over loopback.
     """
 
     program: Sequence[str] = ("-m", "tilewright")
@@ -326,7 +326,7 @@ class FarmProcesses:
             self.end(name)
 
     def server(self, port: int = 0, **environment: str) -> str:
-        """Start the server; returns its address."""
+        """Start the server and return its address."""
         p = self._start(
             "server", ["server", "--port", str(port), "--heartbeat", str(self.heartbeat), "--state",
             str(self.folder / "state")], environment,
@@ -353,7 +353,7 @@ class FarmProcesses:
         return self._start(name, arguments, environment)
 
     def address_for(self, name: str) -> str:
-        """Where a runner or builder finds the server."""
+        """The server's address for a runner or builder."""
         return self.address
 
     def alive(self, name: str) -> bool:
@@ -361,14 +361,14 @@ class FarmProcesses:
         return name in self.processes and self.processes[name].poll() is None
 
     def end(self, name: str) -> None:
-        """Kill a process and its group, unless it has ended."""
+        """Kill a process and its process group, unless it has ended."""
         process = self.processes[name]
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         _over(process)
 
     def said(self, name: str) -> str:
-        """What a process wrote to its standard error."""
+        """A process's standard error output."""
         return (self.folder / f"{name}.log").read_text(encoding="utf-8", errors="replace")
 
     def _start(self, name: str, arguments: list[str], environment: dict[str, str]) -> subprocess.Popen[str]:
@@ -387,7 +387,7 @@ class FarmProcesses:
         return p
 
     def wait_for(self, condition: Callable[[], bool], seconds: float = START_SECONDS) -> None:
-        """Poll until something holds. Raises ``TimeoutError`` with what the processes said."""
+        """Poll until the condition is true. Raises ``TimeoutError`` with the processes' output."""
         until(condition, seconds, 0.05, lambda: "\n".join(f"== {n}\n{self.said(n)[-2000:]}" for n in self.processes))
 
 

@@ -1,7 +1,7 @@
 """The faults that a farm must survive, each put into the middle of a run on four simulated runners.
 
-Each function disturbs a :class:`~harness.farm_faults.Scene`, lets its run end, and returns in a few words
-how the fault was seen. It raises ``AssertionError`` where it was not seen, or seen as something else.
+Each function injects a fault into a :class:`~harness.farm_faults.Scene`, lets the run end, and returns in a few words
+how the farm reported the fault. It raises ``AssertionError`` where the farm reported nothing, or another fault.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ DAY = 86400
 
 @dataclass(frozen=True)
 class Fault:
-    """``strategy``: one whose proposals do not depend on what the fault changes. ``tls``: the farm has certificates.
+    """A fault and the scene that it needs.
 
-    ``runners``: how many are there before; the fault brings the rest of the four. ``preloaded``: it needs a machine
-    whose processes can be put on a faulty one (``harness/preloaded.py``).
+    ``strategy``: a search strategy whose proposals do not depend on the results that the fault changes. ``tls``: the
+    farm has certificates. ``runners``: number of runners before the fault, which adds the rest of the four.
+    ``preloaded``: the fault needs ``LD_PRELOAD`` on this machine (``harness/preloaded.py``).
     """
 
     name: str
@@ -47,7 +48,8 @@ class Fault:
 
 
 def children(s: Scene) -> str:
-    """Three kernels crash, hang and eat memory; the runner's child types each."""
+    """One kernel crashes, one hangs, one exhausts memory; the runner's child process reports a typed failure for
+    each."""
     assert s.undisturbed is not None
     kinds = (FailureKind.CRASH, FailureKind.TIMEOUT, FailureKind.RESOURCES)
     s.failing = {
@@ -60,7 +62,7 @@ def children(s: Scene) -> str:
 
 
 def sticky_device(s: Scene) -> str:
-    """A device fails with every kernel from the middle of a job on, until it is quarantined."""
+    """From the middle of a job on, a device fails with every kernel until the server quarantines it."""
     s.at(0.4, _break)
     result = s.tune()
     expect(result.failed == {}, f"failed trials: {result.failed}")
@@ -71,7 +73,8 @@ def sticky_device(s: Scene) -> str:
 
 
 def flaky_device(s: Scene) -> str:
-    """A device is quarantined, stays so over a restart of the server, is released by command, and works again."""
+    """A device is quarantined, stays in quarantine over a restart of the server, is released by command, and works
+    again."""
     broken: list[Device] = []
     s.at(0.3, lambda d: _break(d, broken))
 
@@ -88,7 +91,7 @@ def flaky_device(s: Scene) -> str:
     def quarantined() -> bool:
         return bool(broken and s.member(broken[0].name).get("quarantine"))
 
-    # The search goes on until then: a device without jobs is never quarantined.
+    # The search goes on until the quarantine: a device without jobs is never quarantined.
     s.tune(observer=Halfway(s.trials * 3 // 5, restart, quarantined))
     after = s.member(broken[0].name)
     expect(not after["quarantine"] and broken[0].measured > 0, f"it did not work again: {after}")
@@ -96,7 +99,7 @@ def flaky_device(s: Scene) -> str:
 
 
 def runner_killed(s: Scene) -> str:
-    """A runner ends in the middle of a job, for good."""
+    """A runner ends in the middle of a job and does not return."""
     dead = _noted(s, 0.5, s.kill)
     s.tune()
     s.wait_for(lambda: dead[0] not in s.members())
@@ -104,7 +107,7 @@ def runner_killed(s: Scene) -> str:
 
 
 def runner_process_killed(s: Scene) -> str:
-    """A runner's process gets SIGKILL, and another of its name starts."""
+    """A runner's process gets SIGKILL, and a new process with the runner's name starts."""
     process = s.start_process("real")
     s.at(0.4, lambda _d: process.kill())
     s.at(0.6, lambda _d: threading.Thread(target=s.start_process, args=("real",), daemon=True).start())
@@ -114,7 +117,7 @@ def runner_process_killed(s: Scene) -> str:
 
 
 def host_lost(s: Scene) -> str:
-    """A runner's host goes without a word: nothing closes its connection."""
+    """A runner's host disappears without closing its connection."""
     relay, address = s.relay()
     s.start_runner("far", address=address)
     s.at(0.4, lambda _d: s.farm.soon(relay.cut))
@@ -124,7 +127,7 @@ def host_lost(s: Scene) -> str:
 
 
 def deadly_job(s: Scene) -> str:
-    """A kernel ends every runner that measures it; each is started again."""
+    """A kernel kills every runner that measures it; each runner is restarted."""
     assert s.undisturbed is not None
     died: list[threading.Thread] = []
 
@@ -147,12 +150,12 @@ def deadly_job(s: Scene) -> str:
 
 
 def server_killed(s: Scene) -> str:
-    """The server gets SIGKILL in the middle of a batch and starts again."""
+    """The server gets SIGKILL in the middle of a batch and restarts."""
     return _server_lost(s, wipe=False)
 
 
 def server_wiped(s: Scene) -> str:
-    """The server gets SIGKILL in the middle of a batch, its disk is lost, and another starts in its place."""
+    """The server gets SIGKILL in the middle of a batch and loses its disk; a new server starts at its address."""
     return _server_lost(s, wipe=True)
 
 
@@ -165,7 +168,7 @@ def _server_lost(s: Scene, wipe: bool) -> str:
 
 
 def client_killed(s: Scene) -> str:
-    """The client's process gets SIGKILL in the middle of a batch; another goes on with --resume."""
+    """The client's process gets SIGKILL in the middle of a batch; a new client resumes the run with --resume."""
     process = s.start_client()
     s.at(0.5, lambda _d: os.kill(process.pid, signal.SIGKILL))
     expect(process.wait(60.0) == -signal.SIGKILL, "the client ended by itself")
@@ -179,17 +182,17 @@ def client_killed(s: Scene) -> str:
 
 
 def client_cut_off(s: Scene) -> str:
-    """Nothing passes between client and server for several heartbeats; then it does again."""
+    """The network between client and server fails for several heartbeats, then recovers."""
     return _cut_client(s, silence=6 * HEARTBEAT)
 
 
 def client_cut_shortly(s: Scene) -> str:
-    """The client's connection is reset, and there is another at once."""
+    """The client's connection is reset, and the client reconnects at once."""
     return _cut_client(s, silence=0.0)
 
 
 def runner_cut_off(s: Scene) -> str:
-    """Nothing passes between three runners and the server until they are given up, with jobs in their hands."""
+    """The network between three runners and the server fails until the server gives up the runners and their jobs."""
     relay, address = s.relay()
     far = {f"far-{n}" for n in range(3)}
     for name in sorted(far):
@@ -211,7 +214,7 @@ def runner_cut_off(s: Scene) -> str:
 
 
 def stale_results(s: Scene) -> str:
-    """A runner sends 12,000 results of jobs that nobody waits for, some of them in the client's name."""
+    """A runner sends 12,000 results of jobs that no client waits for, addressed to the client's session."""
     sent = 12_000
     s.at(0.5, lambda _d: s.farm.call(_flood(s, sent)))
     s.tune()
@@ -239,14 +242,14 @@ def disk_full(s: Scene) -> str:
 
 
 def clock_skew(s: Scene) -> str:
-    """Clocks of two runners' machines are three days ahead and behind."""
+    """The clock of one runner's machine is three days ahead, that of another three days behind."""
     s.start_process("ahead", skew=3 * DAY)
     s.start_process("behind", skew=-3 * DAY)
     began = time.time()
     s.tune()
     done: dict[str, int] = {}
 
-    def counted() -> bool:  # by their next heartbeats
+    def counted() -> bool:  # true after the runners' next heartbeats
         done.update({n: int(s.member(n)["done"]) for n in ("ahead", "behind")})
         return all(done.values())
 
@@ -256,7 +259,7 @@ def clock_skew(s: Scene) -> str:
 
 
 def runner_expires(s: Scene) -> str:
-    """A runner's certificate ends while it works."""
+    """A runner's certificate expires while it works."""
     certs = short_lived(s, "short", "runner")
     s.let_in(certs, "runner")
     s.start_runner("short", certs=certs)
@@ -267,7 +270,7 @@ def runner_expires(s: Scene) -> str:
 
 
 def client_expires(s: Scene) -> str:
-    """The client's certificate ends while it tunes; the run goes on with another."""
+    """The client's certificate expires while it tunes; the run goes on with a new certificate."""
     certs = short_lived(s, "guest", "client")
     s.let_in(certs, "client")
     s.at(0.5, lambda _d: outlive(certs))
@@ -298,7 +301,7 @@ def revoked(s: Scene) -> str:
 
 
 def come_and_go(s: Scene) -> str:
-    """Runners join and leave all the time."""
+    """Runners join and leave throughout the run."""
     s.at(0.2, lambda _d: s.start_runner("late"))
     s.at(0.4, lambda _d: s.drain("sim-0"))
     s.at(0.5, lambda _d: s.drain("sim-1"))
@@ -310,7 +313,7 @@ def come_and_go(s: Scene) -> str:
 
 
 def nonsense(s: Scene) -> str:
-    """A runner answers with nonsense: the run ends with an error, and goes on once it is gone."""
+    """A runner sends malformed results: the run ends with an error, and resumes once the runner is gone."""
     liar = s.farm.call(_liar(s, {"outcomes": [{"seconds": "fast"}]}))
     try:
         s.tune()
@@ -324,7 +327,7 @@ def nonsense(s: Scene) -> str:
 
 
 def builder_killed(s: Scene) -> str:
-    """The only builder ends while it builds, and another of its name starts."""
+    """The only builder ends during a build, and a new builder with its name starts."""
     builder = s.farm.services[0]
 
     def replaced() -> None:
@@ -338,7 +341,7 @@ def builder_killed(s: Scene) -> str:
 
 
 def postgresql_restarted(s: Scene, restart: Callable[[], object]) -> str:
-    """The database's server crashes and recovers in the middle of a batch."""
+    """The PostgreSQL server crashes and recovers in the middle of a batch."""
     s.at(0.5, lambda _d: restart())
     s.tune()
     return "nothing lost: the server was back before the run gave up"
@@ -378,14 +381,14 @@ FAULTS: Mapping[str, Fault] = {
 
 
 def short_lived(s: Scene, name: str, role: str, seconds: float = 4.0) -> Path:
-    """A certificate that ends soon."""
+    """Issue a certificate that expires after ``seconds``; returns its folder."""
     assert s.farm.certs is not None
     name = f"{name}-{secrets.token_hex(4)}"
     return certificates.issue(s.farm.certs, name, role, days=1, now=time.time() - DAY + seconds)
 
 
 def outlive(certs: Path) -> None:
-    """Wait until a certificate has ended and the server has seen it."""
+    """Wait until a certificate has expired and the server has noticed."""
     time.sleep(max(0.0, certificates.read(certs / certificates.CERT).not_after - time.time()) + 3 * HEARTBEAT)
 
 
@@ -433,7 +436,7 @@ async def _flood(s: Scene, count: int) -> None:
 
 
 async def _liar(s: Scene, answer: Mapping[str, Any]) -> Service:
-    """A runner that gives every job the same answer."""
+    """A runner that sends ``answer`` for every job."""
     liar = s.farm.start_puppet("liar", lambda _payload: Reply(answer))
     await asyncio.wait_for(liar.connected.wait(), 30.0)
     return liar

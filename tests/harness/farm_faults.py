@@ -1,7 +1,7 @@
-"""A tuning run on a simulated farm that is disturbed in its middle, and what must hold of it afterwards.
+"""A tuning run on a simulated farm into which a test injects a fault, and the checks of its result.
 
-Everything is real but the devices and the compiler, which only pretend: their answers depend on the schedule alone, so
-that a disturbed run can be held against an undisturbed one. ``tests/harness/farm_fault_matrix.py`` has the faults.
+Only the devices and the compiler are simulated. Their results depend only on the schedule, so that tests can compare a
+run with a fault to a run without one. ``tests/harness/farm_fault_matrix.py`` has the faults.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ WAIT = 30.0
 
 
 class Device(SleepingMeasurer):
-    """A pretended device whose kernels the scene watches.
+    """A simulated device that tells the scene of each kernel it begins.
 
-    ``broken``: from now on it is lost with every kernel.
+    ``broken``: from now on the device is lost with every kernel.
     """
 
     def __init__(self, name: str, scene: Scene) -> None:
@@ -58,7 +58,7 @@ class Device(SleepingMeasurer):
 
 @dataclass(frozen=True)
 class Stored:
-    """What a run left in its database. ``times``: seconds by schedule, of the trials that have some."""
+    """A run as its database stores it. ``times``: seconds by schedule, for trials that have a time."""
 
     run: str
     state: str
@@ -82,13 +82,13 @@ class Stored:
         )  # fmt: skip
 
     def middling(self, count: int = 1) -> list[str]:
-        """Schedules from the middle of the run that are far from the fastest: what befalls them changes no winner."""
+        """The slowest schedules of the run's middle half: a fault that hits them does not change the winner."""
         middle = self.keys[len(self.keys) // 4 : 3 * len(self.keys) // 4]
         slow = sorted((k for k in middle if k in self.times), key=lambda k: -self.times[k])
         return slow[:count]
 
     def problems(self, undisturbed: Stored) -> list[str]:
-        """Why this run is not as it would have been without the fault; empty if it is."""
+        """Differences between this run and a run without the fault; empty if they are equal."""
         count = len(undisturbed.numbers)
         found = []
         if self.state != "done":
@@ -103,7 +103,7 @@ class Stored:
 
 
 class Halfway(Observer):
-    """Calls ``action`` once, at the first trial from number ``trials`` on at which the condition ``when`` holds."""
+    """Calls ``action`` once, at the first trial from number ``trials`` on at which ``when`` returns true."""
 
     def __init__(self, trials: int, action: Callable[[], None], when: Callable[[], bool] = lambda: True) -> None:
         self._left = trials
@@ -118,10 +118,10 @@ class Halfway(Observer):
 
 
 class Scene:
-    """Four simulated runners, a builder, and a run on them of ``trials`` trials. Use it as a context manager.
+    """Four simulated runners, a builder, and a tuning run of ``trials`` trials. Use it as a context manager.
 
-    ``undisturbed``: what the same run left without a fault, for faults that need to know its schedules.
-    ``location``: of the database, a file in ``folder`` unless given.
+    ``undisturbed``: the stored run without a fault, for faults that need to know its schedules. ``location``: the
+    database; by default a file in ``folder``.
     """
 
     kernel_seconds = 0.001
@@ -176,7 +176,7 @@ class Scene:
     # ------------------------------------------------------------------ the run
 
     def tune(self, *, resume: str | None = None, patience: float = 30.0, **more: Any) -> TuneResult:
-        """The run, or the rest of it, from a client of its own in this thread."""
+        """Tune, or resume the run, with a new client in this thread."""
         settings: dict[str, Any] = (
             {} if resume else {"seed": self.seed, "strategy": self.strategy, "cost_model": "random"}
         )
@@ -201,11 +201,11 @@ class Scene:
     # ------------------------------------------------------------------ when a fault strikes
 
     def at(self, share: float, action: Callable[[Device], object]) -> None:
-        """Call ``action`` in the middle of a job: when so large a share of the trials' kernels has been begun."""
+        """Call ``action`` when ``share`` of the trials' kernels have begun, which is in the middle of a job."""
         self._plans[max(1, int(share * self.trials))] = action
 
     def on(self, key: str, action: Callable[[Device], object]) -> None:
-        """Call ``action`` whenever a device begins the kernel of this schedule."""
+        """Call ``action`` whenever a device begins the kernel of the schedule ``key``."""
         self._victims[key] = action
 
     def begins(self, device: Device, candidate: Candidate) -> None:
@@ -218,13 +218,13 @@ class Scene:
     # ------------------------------------------------------------------ what a fault does
 
     def kill(self, device: Device) -> None:
-        """End a runner in the middle of its job: its connection breaks, and its result never comes."""
+        """Stop a runner in the middle of its job: its connection breaks, and it sends no result."""
         service = next(s for s in reversed(self.farm.services) if s.name == device.name)
         self.farm.soon(service.stop)
         self.over.wait(WAIT)
 
     def start_runner(self, name: str, **more: Any) -> None:
-        """Another runner, or a killed one again."""
+        """Start a new runner, or restart a killed one."""
         self.farm.call(self._joined(name, **more))
 
     async def _joined(self, name: str, **more: Any) -> None:
@@ -235,7 +235,7 @@ class Scene:
         return self.farm.start_runner(name, device, **more)
 
     def let_in(self, certs: Path, role: str) -> None:
-        """Wait until the server lets in a certificate that has just been issued."""
+        """Wait until the server accepts a certificate that has just been issued."""
 
         async def enters() -> bool:
             try:
@@ -247,14 +247,14 @@ class Scene:
         self.wait_for(lambda: bool(self.farm.call(enters())))
 
     def drain(self, name: str) -> None:
-        """Have a runner leave, by command."""
+        """Drain a runner by command."""
         with Farm(self.farm.address, self.farm.certs) as farm:
             farm.ask("drain", name=name)
 
     def start_process(self, name: str, *, skew: float = 0.0, full: bool = False) -> subprocess.Popen[str]:
-        """A runner in a process of its own; see :func:`serve`.
+        """Start a runner in a separate process; see :func:`serve`.
 
-        ``skew``: seconds by which its machine's clock is ahead. ``full``: whether its disk has no room.
+        ``skew``: seconds by which its machine's clock is ahead. ``full``: whether its disk is full.
         """
         code = "from harness.farm_faults import serve; " + (
             f"serve({self.farm.address!r}, {name!r}, {str(self.folder / name)!r}, {self.kernel_seconds})"
@@ -274,7 +274,7 @@ class Scene:
         return p
 
     def start_client(self) -> subprocess.Popen[str]:
-        """This scene's run from a process of its own."""
+        """Start this scene's run in a client process."""
         code = (
             "from tilewright import tune\n"
             f"tune('matmul', trials={self.trials}, db={self.location!r}, farm={self.farm.address!r}, seed={self.seed}, "
@@ -285,7 +285,7 @@ class Scene:
         return p
 
     def relay(self) -> tuple[Relay, str]:
-        """A relay to the server, and its address."""
+        """Start a relay to the server; returns it and its address."""
         assert self.farm.hub is not None
         relay = Relay(self.farm.hub.server.port)
         self._relays.append(relay)
@@ -299,7 +299,7 @@ class Scene:
             return farm.status()
 
     def member(self, name: str) -> dict[str, Any]:
-        """What the farm's status says of a worker; empty when it is not there."""
+        """A worker's entry in the farm's status; empty when the worker is absent."""
         return next((w for w in self.status()["workers"] if w["name"] == name), {})
 
     def members(self) -> Collection[str]:
@@ -307,7 +307,7 @@ class Scene:
         return () if hub is None else tuple(hub.keeper.members)
 
     def said(self, text: str) -> str:
-        """The line in which a process of the farm said this. Raises ``AssertionError`` if none did."""
+        """Returns the farm's log line that contains ``text``. Raises ``AssertionError`` if no line does."""
         for line in list(self.farm.said):
             if text in line:
                 return line
@@ -318,7 +318,7 @@ class Scene:
 
 
 def serve(address: str, name: str, folder: str, seconds: float) -> None:
-    """Be a simulated runner until it is killed."""
+    """Run a simulated runner until the process is killed."""
     from harness.farm import simulated_device
     from tilewright.backends.cache import ArtifactCache
     from tilewright.farm.workers.runner import Bench, Runner
@@ -334,6 +334,6 @@ def serve(address: str, name: str, folder: str, seconds: float) -> None:
 
 
 def expect(condition: object, otherwise: str) -> None:
-    """Raise ``AssertionError`` unless it holds: the fault left no trace, or the wrong one."""
+    """Raise ``AssertionError`` unless ``condition`` is true: the fault left no trace, or a wrong one."""
     if not condition:
         raise AssertionError(otherwise)

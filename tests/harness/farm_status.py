@@ -1,4 +1,4 @@
-"""What a farm says of itself, without a farm."""
+"""Examples of a farm's status, without a farm."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ FACTS = {
     "slow_consumers": 2, "in_msgs": 100, "out_msgs": 200, "in_bytes": 1000, "out_bytes": 3000, "messages": 12,
     "storage": 5 << 20, "limit": 4 << 30, "cluster": "", "peers": 1,
 }  # fmt: skip
-"""What a server on its own says."""
+"""The facts that a server outside a cluster reports."""
 
 
 def a_worker(name: str, **more: Any) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def a_status(workers: list[dict[str, Any]], places: dict[str, Any] | None = None
 
 
 class Saying:
-    """A farm that says this, or fails with it."""
+    """A farm whose status is ``answer``; raises ``answer`` if it is an exception."""
 
     address = "tcp://127.0.0.1:8786"
 
@@ -54,4 +54,4 @@ class Saying:
         return self.answer
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Does nothing: there is no connection."""

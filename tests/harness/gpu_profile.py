@@ -1,4 +1,4 @@
-"""Memory traffic of a kernel, counted on the emulator."""
+"""Memory traffic of a kernel, counted by the emulator."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def profile(task: Task, schedule: Schedule) -> dict[str, Any]:
 
 
 def profiles(task: Task, schedules: Sequence[Schedule]) -> list[dict[str, Any]]:
-    """The same of several, which are compiled together."""
+    """The emulator's counts for each of several schedules, which are compiled together."""
     program = Program.loads(task.workload.program)
     made = [lower(Candidate(task, s)) for s in schedules]
     kernel = emulated(made, task.target, profile=True)
@@ -34,7 +34,7 @@ def profiles(task: Task, schedules: Sequence[Schedule]) -> list[dict[str, Any]]:
 
 
 def excess_sectors(counts: dict[str, Any]) -> float:
-    """Sectors of global memory moved for each one that the bytes asked for would fill."""
+    """Ratio of moved sectors of global memory to the sectors that the requested bytes fill; 1 is ideal."""
     moved = sum(counts[k]["sectors"] for k in ("global_load", "global_store"))
     ideal = sum(counts[k]["ideal_sectors"] for k in ("global_load", "global_store"))
     return float(moved / ideal)

@@ -1,4 +1,4 @@
-"""Small programs that are no contractions, of the kinds that GPU templates meet: rows, maps, windows."""
+"""Small programs other than contractions, for the GPU templates: row reductions, elementwise programs, windows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _program(output: Ref) -> Program:
 
 
 def _in(x: Ref, *at: te.Expr) -> te.Expr:
-    """An element of a 16-bit tensor as float32; of others as it is."""
+    """An element of ``x``, converted to float32 if it has 16 bits."""
     return te.cast(x[at], "float32") if x.dtype in ("float16", "bfloat16") else x[at]
 
 
@@ -35,17 +35,17 @@ def softmax(m: int = 9, n: int = 52, dtype: str = "float32") -> Program:
 
 
 def softmax_half() -> Program:
-    """16-bit elements, rows of whole vectors."""
+    """16-bit elements; the row length is a multiple of the vector length."""
     return softmax(5, 136, "float16")
 
 
 def softmax_odd() -> Program:
-    """Rows that no vector fits."""
+    """The row length is a multiple of no vector length."""
     return softmax(7, 67, "bfloat16")
 
 
 def softmax_long() -> Program:
-    """One row of several rounds."""
+    """One long row, for which a block needs several iterations."""
     return softmax(1, 1300)
 
 
@@ -54,7 +54,7 @@ def softmax_double() -> Program:
 
 
 def softmax_channels(b: int = 2, c: int = 5, h: int = 6, w: int = 7) -> Program:
-    """Along the second of four axes: neighbouring rows are neighbours in memory."""
+    """Along the second of four axes: adjacent rows are adjacent in memory."""
     x = te.input("x", (b, c, h, w))
     top = te.compute((b, h, w), lambda i, y, z: te.max(c, lambda k: x[i, k, y, z]))
     power = te.compute((b, h, w, c), lambda i, y, z, k: te.exp(x[i, k, y, z] - top[i, y, z]))
@@ -63,7 +63,7 @@ def softmax_channels(b: int = 2, c: int = 5, h: int = 6, w: int = 7) -> Program:
 
 
 def softmax_middle(b: int = 3, c: int = 9, h: int = 8) -> Program:
-    """Along the second of three axes, every stage in the input's own order; a map comes first."""
+    """Along the second of three axes, all stages in the input's axis order, with an elementwise stage first."""
     x = te.input("x", (b, c, h))
     scaled = te.compute((b, c, h), lambda i, k, y: x[i, k, y] * 0.5)
     top = te.compute((b, h), lambda i, y: te.max(c, lambda k: scaled[i, k, y]))
@@ -80,7 +80,7 @@ def log_softmax(m: int = 6, n: int = 40) -> Program:
 
 
 def masked_softmax(n: int = 37) -> Program:
-    """Causal rows: reads behind a condition."""
+    """Causal rows: reads under a condition."""
     x = te.input("x", (n, n))
     score = te.compute((n, n), lambda i, j: te.select(j <= i, x[i, j] * 0.125, -math.inf))
     top = te.compute((n,), lambda i: te.max(n, lambda k: score[i, k]))
@@ -99,7 +99,7 @@ def layer_norm(m: int = 7, n: int = 64, dtype: str = "bfloat16") -> Program:
 
 
 def rms_norm(m: int = 33, n: int = 24) -> Program:
-    """With a residual before, and a gate that is not in order after."""
+    """With a residual before the norm and, after it, a gate whose memory order differs."""
     x, y, w = te.input("x", (m, n)), te.input("y", (m, n)), te.input("w", (n,))
     gate = te.input("gate", (n, m))
     s = te.compute((m, n), lambda i, j: x[i, j] + y[i, j])
@@ -109,7 +109,7 @@ def rms_norm(m: int = 33, n: int = 24) -> Program:
 
 
 def group_norm(b: int = 2, g: int = 3, c: int = 4, h: int = 5) -> Program:
-    """Rows of two axes, columns of two; a weight that repeats."""
+    """Rows of two axes, columns of two; the weight is broadcast."""
     x, w, n = te.input("x", (b, g, c, h)), te.input("w", (g, c)), c * h
     mean = te.compute((b, g), lambda i, j: te.sum((c, h), lambda k, r: x[i, j, k, r]))
     var = te.compute((b, g), lambda i, j: te.sum((c, h), lambda k, r: (x[i, j, k, r] - mean[i, j] * (1.0 / n)) ** 2))
@@ -123,13 +123,13 @@ def row_argmax(m: int = 11, n: int = 130, dtype: str = "float16") -> Program:
 
 
 def row_sums(m: int = 40, n: int = 96) -> Program:
-    """Bytes, whole sums."""
+    """8-bit elements, integer sums."""
     x = te.input("x", (m, n), "int8")
     return _program(te.compute((m,), lambda i: te.sum(n, lambda r: te.cast(x[i, r], "int32"))))
 
 
 def column_sums(m: int = 70, n: int = 45) -> Program:
-    """Down the columns: neighbouring rows of the reduction are neighbours in memory."""
+    """Sums along the first axis: adjacent reductions are adjacent in memory."""
     x = te.input("x", (m, n))
     return _program(te.compute((n,), lambda j: te.sum(m, lambda r: x[r, j])))
 
@@ -153,7 +153,7 @@ def variances(m: int = 6, n: int = 75) -> Program:
 
 
 def any_true(m: int = 34, n: int = 19) -> Program:
-    """A condition in an accumulator."""
+    """A boolean accumulator."""
     x = te.input("x", (m, n))
     false = te.Expr("const", "bool", (), False)
     either = te.Monoid("any", (false,), (te.left(0, "bool") | te.right(0, "bool"),), te.left(0, "bool"))
@@ -161,7 +161,7 @@ def any_true(m: int = 34, n: int = 19) -> Program:
 
 
 def gathered_rows(m: int = 13, n: int = 32, v: int = 9) -> Program:
-    """Rows chosen by an index tensor, then scaled by their size."""
+    """Rows gathered by an index tensor, then divided by their norm."""
     table, index = te.input("table", (v, n)), te.input("index", (m,), "int32")
     norm = te.compute((m,), lambda i: te.sum(n, lambda k: table[index[i], k] ** 2))
     return _program(te.compute((m, n), lambda i, j: table[index[i], j] / te.sqrt(norm[i])))
@@ -184,20 +184,20 @@ enter("rows on GPUs", ROWS)
 
 
 def chain(m: int = 12, n: int = 40) -> Program:
-    """A bias along rows, a scale down columns, an activation; every size whole vectors."""
+    """A bias along rows, a scale along columns, an activation; every size is a multiple of the vector length."""
     x, b, s = te.input("x", (m, n)), te.input("b", (n,)), te.input("s", (m,))
     y = te.compute((m, n), lambda i, j: x[i, j] * s[i] + b[j])
     return _program(te.compute((m, n), lambda i, j: te.maximum(y[i, j], 0.0) + te.tanh(y[i, j])))
 
 
 def residual_half(m: int = 6, n: int = 48) -> Program:
-    """16-bit elements of both kinds, a run-time number."""
+    """float16 and bfloat16 elements, and a scalar argument."""
     x, y, a = te.input("x", (m, n), "float16"), te.input("y", (m, n), "bfloat16"), te.scalar("a")
     return _program(te.compute((m, n), lambda i, j: _in(x, i, j) * a[()] + _in(y, i, j), "bfloat16"))
 
 
 def whole_tail(n: int = 1023) -> Program:
-    """One axis that no vector divides."""
+    """One axis, whose length is a multiple of no vector length."""
     x, y = te.input("x", (n,)), te.input("y", (n,))
     return _program(te.compute((n,), lambda i: x[i] / (1.0 + te.abs(y[i]))))
 
@@ -210,14 +210,14 @@ def quantise(m: int = 9, n: int = 64) -> Program:
 
 
 def padded(m: int = 5, n: int = 14) -> Program:
-    """Reads behind a condition that differs along the vector."""
+    """Reads under a condition that differs within a vector."""
     x = te.input("x", (m, n))
     return _program(te.compute((m + 2, n + 2), lambda i, j: te.select(
         (i >= 1) & (i < m + 1) & (j >= 1) & (j < n + 1), x[i - 1, j - 1], 0.5)))  # fmt: skip
 
 
 def pixels(b: int = 2, h: int = 6, w: int = 8, c: int = 3) -> Program:
-    """Bytes with channels innermost to reals with channels outside, shifted and scaled a channel."""
+    """Converts uint8 NHWC pixels to float NCHW, shifted and scaled for each channel."""
     x, mean = te.input("x", (b, h, w, c), "uint8"), te.input("mean", (c,))
     return _program(te.compute((b, c, h, w), lambda i, k, y, z: te.cast(x[i, y, z, k], "float32") - mean[k]))
 
@@ -228,7 +228,7 @@ def transposed(m: int = 72, n: int = 100) -> Program:
 
 
 def transposed_half(b: int = 2, m: int = 40, n: int = 68) -> Program:
-    """A batch of 16-bit transposes with something in order added."""
+    """A batch of 16-bit transposes, plus a tensor in the output's order."""
     x, y = te.input("x", (b, m, n), "float16"), te.input("y", (n, m), "float16")
     return _program(te.compute((b, n, m), lambda i, j, k: _in(x, i, k, j) + _in(y, j, k), "float16"))
 
@@ -244,13 +244,13 @@ def transposed_doubles(m: int = 33, n: int = 35) -> Program:
 
 
 def permuted(a: int = 3, b: int = 17, c: int = 4, d: int = 20) -> Program:
-    """Four axes in another order, which fall into three."""
+    """A permutation of four axes that simplifies to one of three."""
     x = te.input("x", (a, b, c, d))
     return _program(te.compute((c, d, a, b), lambda k, m, i, j: x[i, j, k, m]))
 
 
 def table_rows(m: int = 21, n: int = 24, v: int = 11) -> Program:
-    """Whole rows of a table, chosen by an index tensor."""
+    """Rows of a table, gathered by an index tensor."""
     table, index = te.input("table", (v, n), "float16"), te.input("index", (m,), "int64")
     return _program(te.compute((m, n), lambda i, j: table[index[i], j]))
 
@@ -261,7 +261,7 @@ def flags(m: int = 8, n: int = 21) -> Program:
 
 
 def short_softmax(n: int = 300) -> Program:
-    """Reductions over three neighbours, written out."""
+    """Softmax over three neighbours, with its reductions unrolled."""
     x = te.input("x", (n, 3))
     top = te.compute((n,), lambda i: te.max(3, lambda c: x[i, c]))
     e = te.compute((n, 3), lambda i, c: te.exp(x[i, c] - top[i]))
@@ -270,7 +270,7 @@ def short_softmax(n: int = 300) -> Program:
 
 
 def wrapping(dtype: str = "int32") -> Program:
-    """Whole numbers beyond what their type holds, which wrap around before they are compared and divided."""
+    """Integer arithmetic that overflows: results wrap around before they are compared and divided."""
     bits = np.iinfo(dtype).bits
     x, y = te.input("x", (13, 37), dtype), te.input("y", (13, 37), dtype)
 
@@ -305,7 +305,7 @@ def _at(x: Ref, inside: te.Expr, *at: te.Expr, other: float = 0.0) -> te.Expr:
 
 
 def depthwise(n: int = 2, c: int = 5, h: int = 9, w: int = 11, dtype: str = "float32") -> Program:
-    """Channels outside, padded, with a bias and an activation."""
+    """NCHW, padded, with a bias and an activation."""
     x, f, b = te.input("x", (n, c, h, w), dtype), te.input("f", (c, 1, 3, 3), dtype), te.input("b", (c,), dtype)
 
     def term(i: te.Expr, o: te.Expr, y: te.Expr, z: te.Expr, q: te.Expr, r: te.Expr, s: te.Expr) -> te.Expr:
@@ -318,7 +318,7 @@ def depthwise(n: int = 2, c: int = 5, h: int = 9, w: int = 11, dtype: str = "flo
 
 
 def depthwise_last(n: int = 1, h: int = 9, w: int = 10, c: int = 16, dtype: str = "float16") -> Program:
-    """Channels innermost, stride 2, dilated along one axis, 16-bit elements."""
+    """NHWC, stride 2, dilated along one axis, 16-bit elements."""
     x, f = te.input("x", (n, h, w, c), dtype), te.input("f", (3, 3, 1, c), dtype)
     oh, ow = (h + 2 - 3) // 2 + 1, w + 4 - 4
 
@@ -331,7 +331,7 @@ def depthwise_last(n: int = 1, h: int = 9, w: int = 10, c: int = 16, dtype: str 
 
 
 def multiplied(c: int = 3, h: int = 8, w: int = 7) -> Program:
-    """Two outputs a channel, no padding."""
+    """Channel multiplier 2, no padding."""
     x, f = te.input("x", (c, h, w)), te.input("f", (2 * c, 2, 3))
     return _program(te.compute((2 * c, h - 1, w - 2), lambda o, y, z: te.sum(
         (2, 3), lambda r, s: x[o // 2, y + r, z + s] * f[o, r, s])))  # fmt: skip
@@ -348,7 +348,7 @@ def max_pool(n: int = 2, c: int = 3, h: int = 13, w: int = 12) -> Program:
 
 
 def average_pool_last(n: int = 2, h: int = 10, w: int = 7, c: int = 8) -> Program:
-    """Channels innermost; each window's sum divided."""
+    """NHWC; the sum of each window, divided by its size."""
     x = te.input("x", (n, h, w, c))
     z = te.compute((n, h - 2, w - 1, c), lambda i, y, t, k: te.sum((3, 2), lambda r, s: x[i, y + r, t + s, k]))
     return _program(te.compute((n, h - 2, w - 1, c), lambda i, y, t, k: z[i, y, t, k] * (1.0 / 6.0)))
@@ -361,7 +361,7 @@ def running_mean(m: int = 5, n: int = 77) -> Program:
 
 
 def pool_index(h: int = 9, w: int = 14) -> Program:
-    """Where the largest value of a row of each window lies: two components."""
+    """Position of the largest value in each window's row: a reduction with two components."""
     x = te.input("x", (h, w))
     return _program(te.compute((h, w - 4), lambda i, j: te.argmax(5, lambda r: x[i, j + r])))
 

@@ -1,15 +1,16 @@
-"""Decides from a farm's history whether any trial was lost, doubled or attributed wrongly.
+"""Checks a farm's history for trials that were lost, stored twice or attributed wrongly.
 
-A history is what processes wrote down (``harness/recorded.py``), one map an event, in the order of their times:
+A history lists the events that processes recorded (``harness/recorded.py``), one mapping each, in the order of their
+times:
 
-``requested``, ``sent``, ``received``   a client's job, by its identifier; each attempt to send it; its result
-``done``                                a worker did a job: the result, as the worker saw it
-``run``                                 a client's session works at a run of a database from now on
-``storing``, ``stored``, ``ended``      a batch of trials before and after it was acknowledged; the end of a run
-``failed``                              an error that a client's user sees
-``crashed``, ``died``                   an error that is no ``TilewrightError``; a process that nobody killed
+``requested``, ``sent``, ``received``   a client's job, by its identifier; each attempt to send it; its result ``done``
+a worker finished a job: the result that the worker sent ``run``                                 a client's session
+starts or resumes a run of a database ``storing``, ``stored``, ``ended``      a batch of trials before and after the
+database acknowledged it; the end of a run ``failed``                              an error that a client's user sees
+``crashed``, ``died``                   an error that is no ``TilewrightError``; a process that ended without being
+killed
 
-``rows`` are what the databases hold in the end (:func:`contents`).
+``rows``: the databases' contents in the end (:func:`contents`).
 """
 
 from __future__ import annotations
@@ -30,13 +31,16 @@ from tilewright.database import Database, schema
 
 Event = Mapping[str, Any]
 BY_CLIENTS = (FailureKind.COMPILE.value, FailureKind.DEVICE_LOST.value)
-"""Failures that no runner may have told: of a builder, and of a job that was given up."""
+"""Failures that may come from elsewhere than a runner: from a builder, or from a job that was given up."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a database. ``table``: ``run`` (``key``: its task, ``outcome``: its state and how many trials were
-    wanted), ``trial``, or ``kernel`` (``key``: its schedule; ``number``: of the trial that it was)."""
+    """A row of a database. ``table``: ``run``, ``trial`` or ``kernel``.
+
+    Of a run, ``key`` is its task and ``outcome`` holds its state and its planned number of trials. Of a trial or a
+    kernel, ``key`` is its schedule; a kernel's ``number`` is that of its trial.
+    """
 
     table: str
     database: str
@@ -47,7 +51,7 @@ class Row:
 
 
 def contents(path: Path) -> list[Row]:
-    """What a database holds. Raises ``DatabaseError`` for one that is not sound."""
+    """The rows of a database. Raises ``DatabaseError`` for a damaged database."""
     with closing(sqlite3.connect(path)) as c:
         (said,) = c.execute("PRAGMA integrity_check").fetchone()
         assert said == "ok", f"{path}: {said}"
@@ -68,11 +72,9 @@ def contents(path: Path) -> list[Row]:
 
 
 def check(history: Sequence[Event], rows: Sequence[Row]) -> list[str]:
-    """Violations, each a sentence; empty for a history in which nothing was lost, doubled or attributed wrongly."""
-    return [
-        *_broken(history), *_doubled(history, rows), *_lost(history, rows), *_jobs(history), *_attributed(history, rows),
-        *_runs(history, rows),
-    ]  # fmt: skip
+    """Returns violations, each a sentence; empty if no trial was lost, stored twice or attributed wrongly."""
+    return [ *_broken(history), *_doubled(history, rows), *_lost(history, rows), *_jobs(history),
+        *_attributed(history, rows), *_runs(history, rows), ]  # fmt: skip
 
 
 def _of(history: Sequence[Event], event: str) -> Iterator[Event]:
@@ -80,7 +82,7 @@ def _of(history: Sequence[Event], event: str) -> Iterator[Event]:
 
 
 def _broken(history: Sequence[Event]) -> Iterator[str]:
-    """Errors that nobody foresaw, and those that are not one line with a mend."""
+    """Untyped errors, processes that died by themselves, and errors that are not one line with a hint."""
     for e in _of(history, "failed"):
         if "\n" in e["error"] + e["hint"] or not e["hint"]:
             yield f"{e['who']} had an error without a mend: {e['error']!r}"
@@ -117,7 +119,7 @@ def _trials(event: Event) -> Iterator[Row]:
 
 
 def _lost(history: Sequence[Event], rows: Sequence[Row]) -> Iterator[str]:
-    """Acknowledged trials that are gone or changed, and trials that nobody stored."""
+    """Acknowledged trials that are gone or changed, and trials that no client stored."""
     there = {(r.database, r.run, r.number): r for r in rows if r.table == "trial"}
     for acknowledged in (r for e in _of(history, "stored") for r in _trials(e)):
         found = there.get((acknowledged.database, acknowledged.run, acknowledged.number))
@@ -143,7 +145,7 @@ def _difference(one: Row, other: Row) -> str:
 
 
 def _jobs(history: Sequence[Event]) -> Iterator[str]:
-    """Results that were received otherwise than a worker of the right kind gave them, of that very job."""
+    """Jobs that the wrong worker did, or did wrongly, and received results that no worker sent for the job."""
     requested = {e["job"]: e for e in _of(history, "requested")}
     done: dict[str, list[Event]] = defaultdict(list)
     for e in _of(history, "done"):
@@ -160,7 +162,7 @@ def _jobs(history: Sequence[Event]) -> Iterator[str]:
             yield f"{e['who']} did something else as job {e['job']}"
     for e in _of(history, "received"):
         result = e["result"]
-        own = not isinstance(result, Mapping) or {"error", "missing"} & set(result)  # of who did not do the job
+        own = not isinstance(result, Mapping) or {"error", "missing"} & set(result)  # the job was not done
         if not own and not any(d["result"] == result for d in done[e["job"]]):
             yield f"job {e['job']}: {e['who']} received what no worker gave"
 
@@ -169,7 +171,7 @@ def _jobs(history: Sequence[Event]) -> Iterator[str]:
 
 
 def _attributed(history: Sequence[Event], rows: Sequence[Row]) -> Iterator[str]:
-    """Trials whose outcome no runner of the right class told, of that task and schedule, in a job of that run."""
+    """Trials whose outcome no runner reported for their schedule in a job of their run, task and device class."""
     sessions = {e["session"]: e for e in _of(history, "run")}
     told: dict[str, list[tuple[Event, Any]]] = defaultdict(list)
     for e in _of(history, "done"):
@@ -189,7 +191,7 @@ def _attributed(history: Sequence[Event], rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _wrong(done: Event, row: Row, sessions: Mapping[str, Event], received: set[str]) -> str:
-    """Why a runner's result is not that of a trial; empty if it is."""
+    """Why a runner's result does not belong to a trial; empty if it does."""
     session = sessions.get(done["session"])
     if session is None or (session["database"], session["run"]) != (row.database, row.run):
         return f"its outcome is of job {done['job']}, which another run requested"
@@ -203,7 +205,7 @@ def _wrong(done: Event, row: Row, sessions: Mapping[str, Event], received: set[s
 
 
 def _runs(history: Sequence[Event], rows: Sequence[Row]) -> Iterator[str]:
-    """Runs that are stored otherwise than they were begun or ended, and kernels that are of no trial."""
+    """Runs whose stored state differs from their events, and kernels that belong to no trial."""
     there = {(r.database, r.run): r for r in rows if r.table == "run"}
     trials = {(r.database, r.run, r.number): r.key for r in rows if r.table == "trial"}
     count = Counter((r.database, r.run) for r in rows if r.table == "trial")

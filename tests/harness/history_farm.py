@@ -1,7 +1,7 @@
-"""A farm and its clients on a machine that fails all the time, and the history of what they did.
+"""A farm and its clients under random faults, and the history of their events.
 
-Everything is real: the processes of the command line, kernels, devices and databases. :class:`World` runs them,
-:class:`Faults` disturbs them by a schedule that a seed decides: what is done to whom, for how long, after which pause.
+Nothing is simulated: the processes of the command line, kernels, devices and databases are real. :class:`World` runs
+them, and :class:`Faults` injects faults. A seed decides each fault, its victim, its duration and the pause before it.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from tilewright.farm.pki import certificates
 TESTS = Path(__file__).parents[1]
 HEARTBEAT = 1.0
 CLIENTS = (("client-0", "alice", "main.db", 0), ("client-1", "bob", "main.db", 1), ("client-2", "alice", "other.db", 0))
-"""Each client's name, certificate, database, and which of the device classes."""
+"""Each client's name, certificate, database and index of its device class."""
 TRIALS = 16
-LOOK = 5.0  # seconds between looks at who is in quarantine
-END = 300.0  # seconds within which clients end their runs once nothing is disturbed any more
+LOOK = 5.0  # seconds between checks for quarantined workers
+END = 300.0  # seconds within which clients end their runs after the last fault
 
 
 class Processes(FarmProcesses):
-    """The farm's processes, each on a machine of its own, behind a relay of its own, and written down."""
+    """The farm's processes, each on its own machine and behind its own relay, which record their events."""
 
     def __init__(self, world: World, certs: Path) -> None:
         super().__init__(world.folder, certs, HEARTBEAT)
@@ -72,9 +72,9 @@ class World:
         self.record = Recorder(self.events, "world")
         self.machines: dict[str, Machine] = {}
         self.relays: dict[str, tuple[Relay, int]] = {}
-        self.roles: dict[str, str] = {}  # of runners and builders that are to be there
+        self.roles: dict[str, str] = {}  # roles of the runners and builders that should run
         self.devices: dict[str, str] = {}
-        self.down: set[str] = set()  # processes that are killed or stopped at the moment
+        self.down: set[str] = set()  # names of processes that a fault has killed or paused at the moment
         self.stopping = folder / "stop"
         self.farm = Processes(self, self.certs)
         self._library = library(folder)
@@ -130,7 +130,7 @@ class World:
             machine.close()
 
     def call(self, work: Callable[[], Any]) -> Any:
-        """Call something in the relays' thread."""
+        """Call ``work`` in the relays' thread and return its result."""
 
         async def run() -> Any:
             found = work()
@@ -147,11 +147,11 @@ class World:
         return self.machines[name]
 
     def host_of_clients(self) -> Machine:
-        """One of the clients' machines: they share a disk."""
+        """The machine of the first client; all clients' machines share a disk."""
         return self.machine(CLIENTS[0][0], self.data, self.folder / "synced")
 
     def route(self, name: str) -> str:
-        """The server's address for a peer, through its relay."""
+        """The address at which a peer reaches the server, through the peer's relay."""
         if name not in self.relays:
             relay = Relay(self.farm.port)
             self.relays[name] = (relay, self.call(relay.start))
@@ -172,7 +172,7 @@ class World:
         self.farm.builder(name)
 
     def start_client(self, name: str) -> None:
-        """A client, which goes on with the run that its last process had."""
+        """Start a client process, which resumes the unfinished run of the previous process."""
         _, user, database, number = next(c for c in CLIENTS if c[0] == name)
         address, machine = self.route(name), self.machine(name, self.data, self.folder / "synced")
         settings = Settings(
@@ -196,7 +196,7 @@ class World:
         return run
 
     def pid(self, name: str) -> int | None:
-        """The process of this name, if it lives."""
+        """The process id of ``name`` while the process runs, else ``None``."""
         if name == "nats-server":
             return self._nats()
         process = self._clients.get(name) or self.farm.processes.get(name)
@@ -217,17 +217,17 @@ class World:
             os.kill(pid, number)
 
     def kill(self, name: str) -> None:
-        """SIGKILL, also of one that is stopped; returns once it is dead."""
+        """Send SIGKILL to a process, also to a paused one, and wait until it is dead."""
         nats = self._nats() if name == "server" else None
         self.signal(name, signal.SIGKILL)
         process = self._clients.get(name) or self.farm.processes.get(name)
         if process is not None:
             process.wait()
         if nats is not None:
-            until(lambda: not _alive(nats))  # it dies with its keeper, and has the port
+            until(lambda: not _alive(nats))  # nats-server dies with the server process, and holds the port until then
 
     def start(self, name: str) -> None:
-        """Start a process again, as a supervisor does, unless it runs."""
+        """Restart a process, as a supervisor does, unless it runs."""
         if self.pid(name) is not None:
             return
         if name == "server":
@@ -249,12 +249,12 @@ class World:
         self.record("died", whom="server", error="it does not start: " + self.farm.said("server")[-300:])
 
     def leave(self, name: str) -> None:
-        """Drain a runner or builder, for good."""
+        """Drain a runner or builder, which does not return."""
         del self.roles[name]
         self.signal(name, signal.SIGTERM)
 
     def tend(self) -> None:
-        """Start again what has ended, and release who is in quarantine: what a supervisor and an operator do."""
+        """Restart ended processes, as a supervisor does, and release workers from quarantine, as an operator does."""
         for name in [*self.roles, "server", *self._clients]:
             if name in self.down or self.pid(name) is not None:
                 continue
@@ -283,7 +283,7 @@ class World:
     # ------------------------------------------------------------------ the end
 
     def finish(self) -> None:
-        """Have clients end their runs. Raises ``TimeoutError`` with what they were at."""
+        """Have clients end their runs. Raises ``TimeoutError`` with the clients that did not end."""
         self.stopping.touch()
         until = time.monotonic() + END
         while any(c.poll() != 0 for c in self._clients.values()):
@@ -294,12 +294,12 @@ class World:
             time.sleep(0.2)
 
     def rows(self) -> list[Row]:
-        """What the databases hold."""
+        """The rows of all databases."""
         return [row for path in sorted(self.data.glob("*.db")) for row in contents(path)]
 
 
 class Faults:
-    """What is done to a world, in an order that its seed decides; what meets a process that is down is left out."""
+    """Injects faults into a world, in an order that its seed decides. Faults on a process that is down are skipped."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -309,7 +309,7 @@ class Faults:
         self._joined = 0
 
     def run(self, minutes: float) -> None:
-        """Disturb the world for so long, then let everything be well again."""
+        """Inject faults for ``minutes``, then end all of them."""
         until = time.monotonic() + 60 * minutes
         upcoming = time.monotonic() + 5.0
         while time.monotonic() < until:
@@ -418,7 +418,7 @@ class Faults:
                     lambda: setattr(machine, "full", False))  # fmt: skip
 
     def _power(self) -> None:
-        """Clients and their databases lose what was not synced."""
+        """Cut the clients' power: their databases lose writes that were not synced."""
         names = [c[0] for c in CLIENTS]
         if set(names) & self.world.down:
             return
@@ -437,11 +437,11 @@ class Faults:
             world.kill(name)
         world.host_of_clients().cut_power(world.data, random.Random(self.counts["power cut"]))
         for path in sorted(world.data.glob("*.db")):
-            contents(path)  # it is sound
+            contents(path)  # raises if it is damaged
         world.host_of_clients().remember(world.data)
 
     def _server_disk(self) -> None:
-        """The server's disk is lost, or is again as it was some time ago."""
+        """The server's disk is lost, or restored from an old copy."""
         if {"server", "nats-server"} & self.world.down:
             return
         state, copy = self.world.folder / "state", self.world.folder / "state-before"
@@ -465,7 +465,7 @@ class Faults:
         self._begin(what, "server", seconds, lambda: None, replaced)
 
     def _member(self) -> None:
-        """A worker leaves, and another one with another name comes for it."""
+        """Replace a worker by a new one with another name."""
         name = self.rng.choice(sorted(self.world.roles))
         if name in self.world.down:
             return

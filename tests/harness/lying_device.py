@@ -1,4 +1,4 @@
-"""A device whose clock lies as those of real ones do: builder, runner and database at once, in simulated time."""
+"""A device with the measurement errors of real devices, in simulated time. It is also builder, runner and database."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tilewright.measure.timing import PairedComparison
 TARGET = Target("cpu", "portable", "x86_64", (), 16, 16)
 SAMPLE = 150e-6
 PLACING = 30e-3
-"""Seconds that a session takes beside its samples: other arrays, copies of the code, calls that warm them up."""
+"""Seconds that a session takes in addition to its samples: new arrays, copies of the code, warm-up calls."""
 T = TypeVar("T")
 
 
@@ -27,10 +27,10 @@ def done(value: T) -> Future[T]:
 
 
 class LyingDevice:
-    """Kernel ``n`` takes ``true[n]``; what is measured is off by
+    """A device on which kernel ``n`` takes ``true[n]`` seconds; measured times have these errors:
 
-    - ``bias``: of each build of each kernel, by as much at the most. It stays, whatever is measured on that build;
-    - ``placing``: of each placement of code and arrays, likewise;
+    - ``bias``: the largest relative error of a build, constant over all measurements of the build;
+    - ``placing``: the largest relative error of a placement of code and arrays, constant over the placement;
     - drift: the clock rate wanders by 10% within a second;
     - bursts: for about 30 ms, three times a second, another process takes up to half of the device;
     - noise: half a percent of each sample.
@@ -54,7 +54,7 @@ class LyingDevice:
         return 1 + self.rng.uniform(-size, size)
 
     def _sample(self, seconds: float) -> float:
-        """The time of a kernel that takes ``seconds`` here, off by the moment."""
+        """One timing sample of a kernel that takes ``seconds`` in this placement, with drift, bursts and noise."""
         rng, (begins, ends, slower) = self.rng, self.burst
         if self.now > ends:
             begins = self.now + rng.expovariate(3.0)
@@ -68,7 +68,7 @@ class LyingDevice:
     # ------------------------------------------------------------------ builder and runner
 
     def submit(self, *given: Any, alone: bool = False) -> Future[Any]:
-        """Builds of candidates; or, of a task, items and an incumbent, their outcomes."""
+        """Builds candidates; or, given a task, items and an incumbent, measures the items."""
         return done([self._built(c) for c in given[0]] if len(given) == 1 else self.run(*given))
 
     def _built(self, candidate: Candidate) -> Artifact:
@@ -88,7 +88,7 @@ class LyingDevice:
         return None
 
     def placed(self, item: tuple[Candidate, Artifact]) -> float:
-        """Seconds of a build where code and arrays now lie."""
+        """Seconds that a build takes in a new placement of code and arrays."""
         return self.builds[int(item[1].sha256)] * self._lie(self.placing)
 
     def run(self, task: object, items: Sequence[Any], incumbent: Any = None) -> list[Outcome]:
@@ -114,7 +114,7 @@ class LyingDevice:
             self.now += PLACING
             first, challenger, second = self.placed(other), self.placed(one), self.placed(other)
             taken = []
-            for k in range(n):  # in turns, each in every place
+            for k in range(n):  # round robin, so that each takes every position
                 times = [0.0, 0.0, 0.0]
                 for leg in (k % 3, (k + 1) % 3, (k + 2) % 3):
                     times[leg] = self._sample((first, challenger, second)[leg])
@@ -126,7 +126,7 @@ class LyingDevice:
     # ------------------------------------------------------------------ strategy and database
 
     def suggest(self, count: int, history: Sequence[Any], pending: Sequence[Any]) -> list[Proposal]:
-        """Each kernel once; the first is the default schedule."""
+        """Proposes each kernel once; the first is the default schedule."""
         begun = len(history) + len(pending)
         return [Proposal(kernel(n)) for n in range(len(self.true))[begun : begun + count]]
 
@@ -141,7 +141,7 @@ class LyingDevice:
 
     @property
     def stored(self) -> float:
-        """The true seconds of the stored kernel."""
+        """True time of the stored kernel, in seconds."""
         values: Mapping[str, Any] = self.champion.schedule.values
         return self.true[int(values["n"])]
 

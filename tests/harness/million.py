@@ -1,7 +1,7 @@
-"""Large databases that look like real ones, made in seconds: for tests of pages, and for benchmarks.
+"""Generates large, realistic databases in seconds, for tests of pages and for benchmarks.
 
-Workloads, targets, schedules and the sources of kernels are real ones of built-in operators; times, failures and
-compiled code are invented, the same for the same seed.
+Workloads, targets, schedules and kernel sources come from built-in operators. Times, failures and compiled code are
+invented; a seed determines them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import full_source, get_template, templates_for
 from tilewright.search_space import SearchSpace
 
-BEGIN = 1_780_000_000.0  # when the first run was started, seconds since the epoch
+BEGIN = 1_780_000_000.0  # start of the first run, in seconds since the epoch
 STRATEGIES = ("evolutionary", "evolutionary", "evolutionary", "random", "grid")
 ORIGINS = ("mutation", "mutation", "crossover", "sample", "random")
 STATES = ("done",) * 44 + ("interrupted",) * 3 + ("failed",) * 2 + ("running",)
@@ -73,7 +73,7 @@ FAILURES = (
 
 @dataclass(frozen=True)
 class Machine:
-    """Where runs were: a target, and what its device calls itself. ``flops``: of its peak, a second."""
+    """A machine that runs were measured on: target, device and compiler. ``flops``: peak operations per second."""
 
     target: Target
     device: Device
@@ -84,7 +84,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Filled:
-    """What was made: runs of ``trials`` trials each, oldest first, and the long one, ``None`` without."""
+    """Identifiers of the generated runs: ``runs``, oldest first, and the long run, if any."""
 
     runs: tuple[str, ...]
     long_run: str | None
@@ -92,7 +92,7 @@ class Filled:
 
 @dataclass(frozen=True)
 class _Tuned:
-    """A task on a machine, the schedules that its runs try, and about how long its kernels take."""
+    """A task on a machine, with its search space and the typical time of its kernels in seconds."""
 
     task: Task
     machine: Machine
@@ -101,7 +101,7 @@ class _Tuned:
 
     @cached_property
     def size(self) -> int:
-        """How many combinations the knobs' values have."""
+        """Number of combinations of the knobs' values."""
         return math.prod(len(k.values) for k in self.space.knobs)
 
     @cached_property
@@ -109,7 +109,8 @@ class _Tuned:
         return get_template(self.space.template).default(self.task)
 
     def schedule(self, number: int) -> Schedule:
-        """One of the combinations, spread over all there are; a constraint of the space may forbid some."""
+        """Combination ``number``; consecutive numbers are spread over the space. It may violate the space's
+        constraints."""
         place = number * _stride(self.size) % self.size
         halves: dict[str, list[tuple[str, Value]]] = {"structure": [], "launch": []}
         for knob in self.space.knobs:
@@ -118,7 +119,7 @@ class _Tuned:
         return Schedule(self.space.template, self.space.version, tuple(halves["structure"]), tuple(halves["launch"]))
 
     def described(self, trials: int) -> list[tuple[str, str, int, str]]:
-        """Key, template, its version and schedule of each trial, as the table has them: the default, then others."""
+        """Schedules of a run's trials, the default first, as rows of the table: key, template, version, schedule."""
         others = (s for s in map(self.schedule, range(self.size)) if s != self.default)
         return [
             (digest([self.task.key, s.key]), s.template, s.version, canonical_json(s.to_json()))
@@ -129,10 +130,10 @@ class _Tuned:
 def fill(
     path_or_url: str | os.PathLike[str], runs: int = 5000, trials: int = 200, long_run: int = 0, seed: int = 0
 ) -> Filled:
-    """Store ``runs`` runs of ``trials`` trials, with ``long_run`` above 0 one more of so many, and the best kernels.
+    """Store ``runs`` runs of ``trials`` trials, one more run of ``long_run`` trials unless 0, and the best kernels.
 
-    A database on a server must have its tables; nobody else may have a file open. About one run in fifty is still
-    ``running``, on another host. Raises ``ValueError`` for more trials than a task has schedules.
+    A database on a server must have its tables; no other process may have a database file open. About one run in fifty
+    is still ``running``, on another host. Raises ``ValueError`` if no task has enough schedules for ``trials``.
     """
     noise = random.Random(seed)
     ids = tuple(f"{260101 + i // 1000}-{i % 1000:06d}-{noise.getrandbits(24):06x}" for i in range(runs))
@@ -152,7 +153,7 @@ def fill(
         assert location.url is not None
         _copy_server(location.url.set(drivername="postgresql").render_as_string(False), columns, values)
         with Database.open(path_or_url) as db:
-            db.vacuum()  # as the server does by itself, later
+            db.vacuum()  # the server does it only later
     return Filled(ids, last)
 
 
@@ -175,10 +176,12 @@ _PLACES = tuple(
     (op, given, machine)
     for op, shapes in SHAPES
     for i, given in enumerate(shapes)
-    for machine in range(5 if i % 3 == 0 else 3)  # a third of the shapes on the GPUs too
+    for machine in range(5 if i % 3 == 0 else 3)  # a third of the shapes is on the GPUs too
 )
-STRIDE = 37  # from one run to the next, so that runs of an operator don't follow each other
-"""Which tasks there are: an operator, its parameters and the number of a machine."""
+"""Tasks: operator, parameters and index of the machine."""
+
+STRIDE = 37
+"""Distance in ``_PLACES`` between the tasks of consecutive runs, so that consecutive runs tune different operators."""
 
 
 @cache
@@ -191,7 +194,7 @@ def _tuned(place: int) -> _Tuned:
 
 
 def _fitting(place: int, trials: int) -> _Tuned:
-    """The task at ``place``, or the next one that has so many schedules."""
+    """The first task from ``place`` on that has more than ``trials`` schedules."""
     for i in range(len(_PLACES)):
         tuned = _tuned((place + i) % len(_PLACES))
         if tuned.size > trials:
@@ -200,7 +203,7 @@ def _fitting(place: int, trials: int) -> _Tuned:
 
 
 def _describe(c: Connection, plan: list[tuple[str, _Tuned, int]], noise: random.Random) -> None:
-    """Everything but the trials: tasks, runs, and the best kernel of each task with its source."""
+    """Store everything except the trials: tasks, runs, and the best kernel of each task with its source."""
     host = Process("tuner-7", 4242, "||")
     newest: dict[tuple[str, str, str], tuple[str, _Tuned]] = {}
     described = []
@@ -246,7 +249,7 @@ def _kernel(run_id: str, tuned: _Tuned, noise: random.Random) -> tuple[StoredKer
 
 
 def _trials(plan: list[tuple[str, _Tuned, int]], noise: random.Random) -> Iterator[tuple[Any, ...]]:
-    """Rows of the table of trials. Times fall as a run goes on, and one trial in eight fails."""
+    """Rows of the trials table. Times fall in the course of a run, and one trial in eight fails."""
     failures = [(f.kind.value, canonical_json(f.to_json())) for f in FAILURES]
     known: dict[tuple[str, int], list[tuple[str, str, int, str]]] = {}
     draw, gauss = noise.random, noise.gauss
@@ -279,7 +282,7 @@ def _trials(plan: list[tuple[str, _Tuned, int]], noise: random.Random) -> Iterat
 
 
 def _stride(size: int) -> int:
-    """A step that goes through all of ``size`` places, far from one to the next."""
+    """A stride that is coprime to ``size`` and large, so that its multiples visit all numbers below ``size``."""
     step = max(1, int(0.6180339887 * size))
     while math.gcd(step, size) > 1:
         step += 1
@@ -289,7 +292,7 @@ def _stride(size: int) -> int:
 def _copy_file(path: str, columns: list[str], values: Iterator[tuple[Any, ...]]) -> None:
     marks = ", ".join("?" for _ in columns)
     with closing(sqlite3.connect(path)) as connection:
-        # Whoever fills a file can fill it again: nothing to lose in a crash, so no log.
+        # No journal: after a crash the file can be generated again.
         connection.execute("PRAGMA journal_mode=OFF").fetchone()
         connection.execute("PRAGMA synchronous=OFF")
         connection.execute("PRAGMA cache_size=-262144")

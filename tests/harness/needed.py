@@ -1,7 +1,7 @@
-"""Programs and drivers that tests need and no package index has.
+"""Programs and drivers that tests need and that no Python package provides.
 
-A test that is marked with ``pytest.mark.needs("promtool")`` is skipped where there is no promtool, and says what to
-install. ``make test-needs`` runs the marked tests alone.
+A test marked with ``pytest.mark.needs("promtool")`` is skipped on a machine without promtool, and the skip's reason
+says what to install. ``make test-needs`` runs only the marked tests.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PACKAGES = {
     "srun": "slurm-client",
     "systemd-analyze": "systemd",
 }
-"""Debian's package of each."""
+"""Debian package of each program."""
 
 OTHER_NAMES = {
     "aarch64-linux-gnu-g++": ("g++", "c++", "clang++") if host_arch() == "aarch64" else (),
@@ -34,12 +34,12 @@ OTHER_NAMES = {
 
 
 def find(program: str) -> str | None:
-    """Path of a program on the PATH, under any of its names; ``None`` without one."""
+    """Path of a program on the PATH, under any of its names; ``None`` if it is missing."""
     return next(filter(None, map(shutil.which, (program, *OTHER_NAMES.get(program, ())))), None)
 
 
 def reason(*names: str) -> str:
-    """What of these is missing, and how to install it; empty where all is there."""
+    """Which programs are missing, and how to install them; empty if none is."""
     missing = [n for n in names if not (devices.usable() if n == "OpenCL" else find(n))]
     packages = dict.fromkeys(PACKAGES[n] for n in missing)
     return f"needs {', '.join(missing)}: apt-get install {' '.join(packages)}" if missing else ""

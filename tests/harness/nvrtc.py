@@ -1,4 +1,4 @@
-"""Kernels under NVRTC: compiled without warnings, and what they take."""
+"""Compiles kernels with NVRTC without warnings, and returns their resources and costs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tilewright.kernels.templates import full_source
 
 
 def compiled(task: Task, schedule: Schedule) -> dict[str, Usage]:
-    """Resources of each kernel; any warning fails. Skips the test where there is no NVRTC for all architectures."""
+    """Resources of each kernel. Any warning fails; skips the test without an NVRTC for all architectures."""
     try:
         nvrtc = find_nvrtc("sm_120")
     except NoNvrtc as reason:
@@ -29,7 +29,7 @@ def compiled(task: Task, schedule: Schedule) -> dict[str, Usage]:
 
 
 def measured(task: Task, schedule: Schedule) -> tuple[KernelCost, ...]:
-    """Machine code and bound of each kernel. Skips the test where there is no NVRTC, or no disassembler."""
+    """Machine code and bound of each kernel. Skips the test without NVRTC or without a disassembler."""
     try:
         return costs(subject_of(Candidate(task, schedule)))
     except (NoNvrtc, NoDisassembler) as reason:
@@ -37,6 +37,6 @@ def measured(task: Task, schedule: Schedule) -> tuple[KernelCost, ...]:
 
 
 def spilled(task: Task, schedule: Schedule) -> int:
-    """Bytes that the kernels keep in memory for want of registers."""
+    """Register spills of the kernels, in bytes."""
     kernels = compiled(task, schedule).values()
     return sum(u.spill_stores + u.spill_loads + u.frame_bytes for u in kernels)

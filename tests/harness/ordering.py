@@ -1,8 +1,8 @@
-"""What is queued on streams of devices, what of it happens before what, and who reads and writes which memory.
+"""A race detector for streams of devices: queues of work, happens-before order, and accesses to memory.
 
-Work is done when something waits for it, and not before. Two pieces of work that touch the same bytes, of which one
-writes them, must be ordered: by their stream, by events, or by the host, which waited for one before it queued the
-other. What is wrong is collected as text in ``complaints``; nothing is raised, so a program goes on as it would.
+Work runs only when something waits for it. Two work items that access the same bytes, at least one of them writing,
+must be ordered: by their stream, by events, or by the host, which waited for the first before it queued the second.
+Violations are collected as text in ``complaints``. None is raised, so the program continues.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from dataclasses import dataclass, field
 from random import Random
 
 Clock = dict["Stream", int]
-"""How many pieces of work of each stream have happened at a point."""
+"""A vector clock: number of work items of each stream that happened before a point."""
 
 Touched = Iterable[tuple[int, int, bool]]
-"""Bytes from an address to another one, and whether they were written."""
+"""Accessed bytes: first address, end address, and whether they were written."""
 
 
 @dataclass(eq=False)
 class Stream:
-    """A queue of work on a device."""
+    """A stream: a queue of work on a device."""
 
     device: int
     number: int
-    clock: Clock = field(default_factory=dict)  # of what the next piece of work comes after
+    clock: Clock = field(default_factory=dict)  # work that happens before the next work item
     queue: deque[Work] = field(default_factory=deque)
-    count: int = 0  # of what was ever queued
+    count: int = 0  # of all work items ever queued
     done: int = 0
     capture: Capture | None = None
 
@@ -38,12 +38,14 @@ class Stream:
 
 @dataclass(eq=False)
 class Work:
-    """A piece of work: ``run`` does it, and says what it touched. ``unwritten``: it may read what nobody has written.
-    ``between``: devices, whose memory it takes."""
+    """A work item. ``run`` executes it and returns the accessed bytes.
+
+    ``unwritten``: it may read unwritten memory. ``between``: it may access memory of several devices.
+    """
 
     name: str
     run: Callable[[Work], Touched]
-    uses: Sequence[Block] = ()  # memory that the host named for it
+    uses: Sequence[Block] = ()  # blocks that the host passed to it
     unwritten: bool = False
     between: bool = False
     stream: Stream = field(init=False)
@@ -54,7 +56,7 @@ class Work:
         return f"{self.name} on {self.stream}"
 
     def after(self, other: Work) -> bool:
-        """Whether it happens after another piece, wherever that is."""
+        """Whether this work happens after ``other``, on any stream."""
         return self.clock.get(other.stream, 0) >= other.number
 
 
@@ -68,8 +70,8 @@ class _Access:
 
 @dataclass(eq=False)
 class _Bytes:
-    """What was done to the bytes of an allocation, whosever they were. ``owner``: of the work done so far, who has
-    them."""
+    """Accesses to the bytes of an allocation, through all its owners. ``owner``: the block that owns the bytes after
+    the work done so far."""
 
     owner: Block | None = None
     accesses: list[_Access] = field(default_factory=list)
@@ -78,8 +80,8 @@ class _Bytes:
 
 @dataclass(eq=False)
 class Block:
-    """Memory that somebody has. ``live``: until it is freed, as the host sees it. ``pool``: of the captures that it
-    is for, or 0."""
+    """An allocated block of memory. ``live``: the host has not freed it. ``pool``: pool of the captures that the block
+    was allocated for, or 0."""
 
     device: int
     address: int
@@ -98,13 +100,13 @@ class Block:
 
 @dataclass(eq=False)
 class Capture:
-    """Work that is captured, or was. Its streams' clocks count captured work alone."""
+    """A capture, in progress or ended. During it, its streams' clocks count only captured work."""
 
     number: int
     origin: Stream
     pool: int
     steps: list[Work] = field(default_factory=list)
-    streams: dict[Stream, Clock] = field(default_factory=dict)  # and their clocks of before
+    streams: dict[Stream, Clock] = field(default_factory=dict)  # with their clocks before the capture
     counts: Clock = field(default_factory=dict)
     ended: bool = False
 
@@ -112,7 +114,7 @@ class Capture:
 class Order:
     """Streams, events, memory and captures of all devices. Safe from several threads.
 
-    ``random`` decides whether a question for the state of work finds some more of it done.
+    ``random`` decides whether a query of an event or a stream finds more work done.
     """
 
     def __init__(self, random: Random | None = None) -> None:
@@ -122,8 +124,8 @@ class Order:
         self._streams: dict[tuple[int, int], Stream] = {}
         self._host: Clock = {}
         self._events: dict[int, tuple[Capture | None, Clock]] = {}
-        self._blocks: dict[int, Block] = {}  # by address, as the host sees memory
-        self._bytes: dict[int, _Bytes] = {}  # by address, of memory that an allocator keeps
+        self._blocks: dict[int, Block] = {}  # by address, in the host's order
+        self._bytes: dict[int, _Bytes] = {}  # by address, of memory that an allocator caches
         self._captures: dict[int, Capture] = {}
         self._numbers = 0
 
@@ -134,7 +136,7 @@ class Order:
     # ------------------------------------------------------------------ streams
 
     def stream(self, device: int, number: int) -> Stream:
-        """A stream; numbers other than 0 belong to one device."""
+        """Returns a stream. Any number but 0 may be used on one device only."""
         found = self._streams.get((device, number))
         if found is None:
             found = self._streams[device, number] = Stream(device, number)
@@ -144,7 +146,7 @@ class Order:
         return found
 
     def queue(self, stream: Stream, work: Work) -> Work:
-        """Queue work, or capture it."""
+        """Queue work, or capture it if the stream is in a capture."""
         with self.lock:
             for block in work.uses:
                 if block.device != stream.device and not work.between:
@@ -161,7 +163,7 @@ class Order:
             return work
 
     def queue_outside(self, stream: Stream, work: Work) -> Work:
-        """Queue work that is not captured, even if the stream is."""
+        """Queue work outside the capture of a captured stream."""
         with self.lock:
             if stream.capture is None:
                 return self.queue(stream, work)
@@ -187,7 +189,7 @@ class Order:
                 clock[stream] = n
 
     def _do(self, clock: Clock) -> None:
-        """Do all work up to a point, each piece behind what it comes after."""
+        """Run all work up to a clock, in happens-before order."""
         for stream, n in clock.items():
             while stream.done < n:
                 work = stream.queue[0]
@@ -198,14 +200,14 @@ class Order:
                     self._touch(work, first, end, written)
 
     def wait(self, stream: Stream) -> None:
-        """The host waits for a stream."""
+        """Let the host wait for a stream."""
         with self.lock:
             self.forbid(f"waiting for {stream}")
             if stream.capture is None:
                 self._arrive(stream.clock)
 
     def wait_device(self, device: int) -> None:
-        """The host waits for all streams of a device."""
+        """Let the host wait for all streams of a device."""
         with self.lock:
             self.forbid(f"waiting for device {device}")
             for stream in list(self._streams.values()):
@@ -217,13 +219,13 @@ class Order:
         self._merge(self._host, clock)
 
     def forbid(self, what: str) -> None:
-        """Complain where work is being captured."""
+        """Complain about ``what`` during a capture."""
         for capture in self._captures.values():
             if not capture.ended:
                 self.complain(f"{what} while {capture.origin} is captured")
 
     def _maybe(self, clock: Clock) -> bool:
-        """Whether a point has been reached, which the host then knows."""
+        """Whether all work up to a clock is done; if so, it is ordered before the host's next work."""
         if self.random.random() < 0.5:
             self._do(dict(clock))
         reached = all(s.done >= n for s, n in clock.items())
@@ -246,7 +248,7 @@ class Order:
             self._events[event] = stream.capture, dict(stream.clock)
 
     def block(self, event: int, stream: Stream) -> None:
-        """A stream waits for an event; that of a captured one joins its capture."""
+        """Let a stream wait for an event. The event of a captured stream adds the waiting stream to the capture."""
         with self.lock:
             capture, clock = self._events.get(event, (None, {}))
             if not clock and capture is None:
@@ -292,7 +294,7 @@ class Order:
         stream.clock, stream.capture = {}, capture
 
     def end(self, stream: Stream) -> Capture:
-        """What was captured. Every stream that joined must have been waited for."""
+        """End a capture. Its origin must have waited for every stream that joined."""
         with self.lock:
             capture = stream.capture
             assert capture is not None
@@ -305,7 +307,7 @@ class Order:
             return capture
 
     def replay(self, capture: Capture, stream: Stream) -> None:
-        """Queue what was captured as one thing: behind what the stream has queued, before what comes."""
+        """Queue the captured work as a unit: after the work on the stream, before later work."""
         with self.lock:
             if stream.capture is not None:
                 self.complain(f"a graph is replayed while {stream} is captured")
@@ -329,7 +331,7 @@ class Order:
                 self._merge(stream.clock, branch.clock)
 
     def drop(self, capture: Capture) -> None:
-        """A graph goes, when what is queued has run."""
+        """Delete a graph, after all queued work has run."""
         with self.lock:
             self.flush()
             self._captures.pop(capture.number, None)
@@ -337,31 +339,31 @@ class Order:
     # ------------------------------------------------------------------ memory
 
     def at(self, address: int) -> Block | None:
-        """The block that an address lies in, as the host sees it."""
+        """The live block that contains an address, in the host's order."""
         with self.lock:
             return next((b for b in self._blocks.values() if b.address <= address < b.end), None)
 
     def ends(self, address: int) -> bool:
-        """Whether a block ends at an address: an empty part of one may lie there."""
+        """Whether a block ends at an address, where an empty tensor may lie."""
         with self.lock:
             return any(b.end == address for b in self._blocks.values())
 
     def allocated(self, device: int, address: int, size: int) -> Block:
-        """Memory that the device has for whoever asked, at once."""
+        """Record a synchronous allocation, which its block owns at once."""
         with self.lock:
             made = self._blocks[address] = Block(device, address, size, 0, _Bytes())
             made.bytes.owner = made
             return made
 
     def lent(self, device: int, address: int, size: int, pool: int) -> Block:
-        """Memory that an allocator keeps, and whose next owner :meth:`take` it, in the order of a stream."""
+        """Record an allocation from a stream-ordered allocator; the block owns the memory from :meth:`take` on."""
         with self.lock:
             made = Block(device, address, size, pool, self._bytes.setdefault(address, _Bytes()))
             self._blocks[address] = made
             return made
 
     def freed(self, address: int) -> Block | None:
-        """Memory that its owner has no longer, as the host sees it."""
+        """Record that the host frees a block; returns the block."""
         with self.lock:
             block = self._blocks.pop(address, None)
             if block is None:
@@ -371,13 +373,13 @@ class Order:
             return block
 
     def gone(self, address: int) -> None:
-        """Memory that an allocator gives back."""
+        """Record that an allocator returns memory to the device."""
         with self.lock:
             self.flush()
             self._bytes.pop(address, None)
 
     def unused(self, block: Block) -> None:
-        """Complain of work on memory that goes at once, and that the host has not waited for."""
+        """Complain of work on a synchronously freed block for which the host has not waited."""
         with self.lock:
             self.flush()
             for a in block.bytes.accesses:
@@ -385,13 +387,13 @@ class Order:
                     self.complain(f"{block} is freed, and nothing waited for {a.work}")
 
     def take(self, block: Block, work: Work) -> None:
-        """Memory has its owner from here on, with nothing in it."""
+        """Let a block own its memory, unwritten, from ``work`` on."""
         block.bytes.owner = block
         self._touch(work, block.address, block.end, True)
         block.bytes.filled = []
 
     def give(self, block: Block, work: Work) -> None:
-        """Memory has its owner no longer."""
+        """End a block's ownership of its memory with ``work``."""
         self._touch(work, block.address, block.end, True)
         block.bytes.owner = None
 
@@ -418,7 +420,7 @@ class Order:
             there.filled = _with(first, end, there.filled)
 
     def flush(self) -> None:
-        """Do all that is queued; nobody waits for it."""
+        """Run all queued work, without ordering it before the host's later work."""
         with self.lock:
             for stream in list(self._streams.values()):
                 clock = stream.clock if stream.capture is None else stream.capture.streams[stream]
@@ -430,7 +432,7 @@ def _within(first: int, end: int, spans: Iterable[tuple[int, int]]) -> bool:
 
 
 def _with(first: int, end: int, spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Spans that do not meet, with one more."""
+    """Adds a span to disjoint spans, and merges spans that meet."""
     apart = []
     for a, b in spans:
         if b < first or end < a:

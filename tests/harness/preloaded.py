@@ -1,7 +1,7 @@
-"""Processes on a faulty machine: a wrong clock, a full disk, calls on files that fail, a power cut.
+"""Processes on a simulated faulty machine: a wrong clock, a full disk, failing file calls, a power cut.
 
-``faults.cpp`` is loaded in front of the C library of a child process (``LD_PRELOAD``), and a file that it shares with
-:class:`Machine` says what is wrong at the moment. Statically linked programs, nats-server among them, notice none of it.
+``LD_PRELOAD`` loads ``faults.cpp`` before the C library of a child process. A file that the library shares with
+:class:`Machine` holds the present faults. Statically linked programs, such as nats-server, are not affected.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from tilewright.backends.cpu.targets import host_arch
 
 SOURCE = Path(__file__).with_name("faults.cpp")
 SHORT, KILL, TORN = -1, -2, -3
-"""In place of an errno: half of the data is written; the process gets SIGKILL; half is written, then SIGKILL."""
+"""Faults in place of an errno: half of the data is written; the process gets SIGKILL; half is written, then SIGKILL."""
 CALLS = ("", "write", "sync", "truncate", "open", "rename", "unlink")
 SECTOR = 512
-"""Bytes that a disk writes as a whole or not at all."""
+"""Bytes that a disk writes atomically."""
 _CLOCK, _FULL, _FAIL_AT, _HOW, _CALLS, _FAILED, _WORDS = range(7)
 
 
 def library(folder: Path) -> Path:
     """Compile ``faults.cpp`` into a folder."""
     built = folder / "faults.so"
-    # What a distribution fortifies by default would define the same functions.
+    # A distribution's default _FORTIFY_SOURCE would define some of these functions inline.
     flags = ["-std=c++17", "-O1", "-U_FORTIFY_SOURCE", "-shared", "-fPIC", "-o", str(built), str(SOURCE), "-ldl"]
     subprocess.run([find_compiler(host_arch()).path, *flags], check=True)
     return built
@@ -39,18 +39,18 @@ def library(folder: Path) -> Path:
 
 @functools.cache
 def reason() -> str:
-    """Why processes cannot be put on a faulty machine here; empty where they can."""
+    """Why this machine cannot preload the library; empty if it can."""
     if not sys.platform.startswith("linux") or "CS_GNU_LIBC_VERSION" not in os.confstr_names:
         return "LD_PRELOAD with glibc is needed"
     return ""
 
 
 class Machine:
-    """A machine whose faults are told at any time: :attr:`environment` puts a process on it.
+    """A machine whose faults can change at any time. Variables of :attr:`environment` put a process on it.
 
-    ``folder`` takes the control file and the library (``built``: one that exists already). Faults of files are those
-    under ``under`` alone. ``synced``: a folder for copies of the files as they were synced, for :meth:`cut_power`; several
-    processes may share it.
+    ``folder`` holds the control file and the library (``built``: a library that exists already). Only files under
+    ``under`` have faults. ``synced``: a folder for copies of the files at their last sync, for :meth:`cut_power`;
+    several processes may share it.
     """
 
     def __init__(self, folder: Path, under: Path, *, built: Path | None = None, synced: Path | None = None) -> None:
@@ -76,7 +76,7 @@ class Machine:
 
     @property
     def clock(self) -> float:
-        """Seconds by which the time of day is wrong."""
+        """Error of the time of day, in seconds."""
         return self._get(_CLOCK) / 1e9
 
     @clock.setter
@@ -85,7 +85,7 @@ class Machine:
 
     @property
     def full(self) -> bool:
-        """Whether writes find no room."""
+        """Whether the disk is full, so that writes fail."""
         return bool(self._get(_FULL))
 
     @full.setter
@@ -93,7 +93,8 @@ class Machine:
         self._set(_FULL, int(full))
 
     def fail(self, call: int, how: int) -> None:
-        """From now on count calls on files anew; the ``call``-th fails, once. ``how``: an errno or one of above."""
+        """Restart the count of file calls, and have the ``call``-th fail once. ``how``: an errno, ``SHORT``, ``KILL``
+        or ``TORN``."""
         self._set(_FAIL_AT, 0)
         self._set(_CALLS, 0)
         self._set(_FAILED, 0)
@@ -102,37 +103,37 @@ class Machine:
 
     @property
     def calls(self) -> int:
-        """Calls on files since :meth:`fail`."""
+        """Number of file calls since :meth:`fail`."""
         return self._get(_CALLS)
 
     @property
     def failed(self) -> str:
-        """The call that failed, one of ``CALLS``; empty if none did."""
+        """Name of the call that failed, from ``CALLS``; empty if none did."""
         return CALLS[self._get(_FAILED)]
 
     def cut_power(self, folder: Path, rng: random.Random) -> None:
-        """Leave of the files in a folder what a power cut may: what was synced, and any of the sectors written since.
+        """Reduce the files in a folder to a state after a power cut: synced data, and a random part of later sectors.
 
-        Call it once no process has them open. Names of files last, which is more than POSIX promises.
+        Call it once no process has the files open. File names survive, which is more than POSIX promises.
         """
         for path in sorted(p for p in folder.rglob("*") if p.is_file()):
-            if path.name.endswith("-shm"):  # memory, not a file
+            if path.name.endswith("-shm"):  # shared memory, not kept on disk
                 path.unlink()
                 continue
             kept = self.copy(path)
             old, new = kept.read_bytes() if kept.exists() else b"", path.read_bytes()
             size = rng.choice((len(old), len(new)))
-            whole = rng.choice((0.0, 0.0, 0.5, 1.0))  # share of the later sectors that reached the disk
+            whole = rng.choice((0.0, 0.0, 0.5, 1.0))  # fraction of the later sectors that reached the disk
             mixed = bytearray(size)
             for at in range(0, size, SECTOR):
                 newer = at >= len(old) or (at < len(new) and rng.random() < whole)
                 if at >= len(old) and rng.random() >= whole:
-                    continue  # room that was given to the file, and never written
+                    continue  # allocated to the file and never written
                 mixed[at : at + SECTOR] = (new if newer else old)[at : min(at + SECTOR, size)]
             path.write_bytes(mixed[:size])
 
     def remember(self, folder: Path) -> None:
-        """Take the files in a folder for synced as they are now, and no others."""
+        """Replace the synced copies by the files in a folder as they are now."""
         assert self.copies is not None
         shutil.rmtree(self.copies)
         self.copies.mkdir()
@@ -140,7 +141,7 @@ class Machine:
             shutil.copyfile(path, self.copy(path))
 
     def copy(self, path: Path) -> Path:
-        """Where a file lies as it was synced, if it was."""
+        """Path of the copy of a file at its last sync, which exists if the file was ever synced."""
         assert self.copies is not None
         return self.copies / str(path.relative_to(self.under)).replace("/", "%")
 

@@ -1,8 +1,11 @@
-"""Random programs of streams, calls, captures, replays and frees on PyTorch's device ``emulator``: right ones, of which the
-driver that orders work (``checking_driver``) must not complain, and whose results are those of the CPU.
+"""Random programs of streams, calls, captures, replays and frees on PyTorch's device ``emulator``.
 
-A program keeps PyTorch's rules: a stream waits for who wrote what it reads, and for who uses what it writes; a tensor
-that another stream uses than its own is recorded there before it is dropped; what a graph takes is kept as long.
+The programs are correctly ordered: the checking driver (``checking_driver``) must not complain of them, and their
+results must equal the CPU's.
+
+A program keeps PyTorch's rules. A stream waits for the writer of a tensor that it reads, and for all users of a tensor
+that it writes. A tensor used on another stream than its own gets ``record_stream`` before it is dropped. A graph's
+inputs live as long as the graph.
 """
 
 from __future__ import annotations
@@ -25,11 +28,11 @@ from tilewright.torch import use
 
 CONV = {"n": 1, "ci": 16, "h": 5, "w": 6, "co": 24, "kh": 3, "kw": 3, "padding": 1, "dtype": "float16"}
 SHORT, LONG, HALF = 24, 128, 72
-"""Lengths of sums: of a product of one launch, of one with scratch memory, and of one that takes tensor maps."""
+"""K of the matmuls: of the kernel with one launch, of the one with a workspace, and of the one with tensor maps."""
 
 
 def fill(folder: Path) -> None:
-    """A database of the kernels that programs call, ``t.db``."""
+    """Store the kernels that programs call in the database ``t.db``."""
     path, cache, matmul = folder / "t.db", ArtifactCache(), get_operator("matmul")
     store(path, cache, matmul.workload(m=33, n=40, k=SHORT), "cuda_simt")
     store(path, cache, matmul.workload(m=33, n=40, k=SHORT, constant="b"), "cuda_simt")
@@ -41,25 +44,25 @@ def fill(folder: Path) -> None:
 
 @dataclass(eq=False)
 class Value:
-    """A tensor on a device, what it should hold, and the streams that use it since it was last written."""
+    """A tensor on a device, its expected contents, and the streams that use it since its last write."""
 
     tensor: Any
     truth: Any
     home: Any
     writer: Any
     users: set[Any] = field(default_factory=set)
-    held: int = 0  # by graphs
+    held: int = 0  # number of graphs that hold it
 
 
 @dataclass(eq=False)
 class Graph:
-    """Captured calls: each computes a result again, from what its inputs then hold."""
+    """A captured graph of calls. A replay computes each result again, from its inputs' present contents."""
 
     graph: Any
     device: int
     inputs: list[Value]
     outputs: list[tuple[Value, Callable[[], Any]]]
-    last: Any = None  # the stream of its last replay, behind which the next one comes: its memory is the same
+    last: Any = None  # stream of its last replay; the next replay waits for it, because both use the graph's memory
 
 
 class Program:
@@ -74,12 +77,12 @@ class Program:
         self.values: list[Value] = []
         self.graphs: list[Graph] = []
         self.plans: dict[Any, Any] = {}
-        self.bound: list[tuple[int, Any, str, Any]] = []  # device, the call, what it computes, of which constant
+        self.bound: list[tuple[int, Any, str, Any]] = []  # device, bound call, operation, constant
         self.device, self.stream = 0, self.streams[0][0]
         self.made = 0
 
     def run(self, steps: int) -> None:
-        """Take random steps, and look at every value at the end."""
+        """Take random steps, and check every value at the end."""
         actions: list[tuple[int, Callable[[], None]]] = [
             (3, self.switch), (3, self.make), (1, self.move), (8, self.call), (2, self.write), (2, self.bind), (4, self.call_bound),
             (2, self.capture), (5, self.replay), (3, self.read), (4, self.drop), (1, self.forget), (1, self.wait),
@@ -89,20 +92,20 @@ class Program:
             action()
         for value in list(self.values):
             self.look(value)
-        for device in range(torch_device.COUNT):  # before all is dropped
+        for device in range(torch_device.COUNT):  # before tensors are dropped
             torch.accelerator.synchronize(device)
 
     # ------------------------------------------------------------------ order
 
     def reading(self, value: Value, stream: Any = None) -> None:
-        """Have the current stream read a value after it was written."""
+        """Order a read of a value on the current stream after the value's last write."""
         stream = stream or self.stream
         if value.writer != stream:
             self.follow(value.writer, stream)
         value.users.add(stream)
 
     def writing(self, value: Value, stream: Any = None) -> None:
-        """Have the current stream write a value after all who use it."""
+        """Order a write of a value on the current stream after all its users."""
         stream = stream or self.stream
         for other in {value.writer, value.home, *value.users} - {stream}:
             self.follow(other, stream)
@@ -140,7 +143,7 @@ class Program:
             return self.adopt(truth.to(f"emulator:{self.device}"), truth)
 
     def move(self) -> None:
-        """A copy on the other device: queued on its source's stream, behind what the target's stream has queued."""
+        """Copy a value to the other device, on the source's stream, after the work on the target's stream."""
         mine = [v for v in self.values if self.here(v)]
         if not mine:
             return
@@ -152,7 +155,7 @@ class Program:
             self.adopt(value.tensor.to(f"emulator:{self.device}"), value.truth)
 
     def given(self, *shape: int, dtype: Any = torch.float32) -> Value:
-        """A value of this kind on the current device: one that there is, or a new one."""
+        """Returns a value of this shape and type on the current device, an existing or a new one."""
         fit = [
             v for v in self.values if v.tensor.shape == shape and v.tensor.dtype == dtype and self.here(v)
         ]  # fmt: skip
@@ -171,7 +174,7 @@ class Program:
         return self.given(rows, k, dtype=dtype), self.given(k, columns, dtype=dtype)
 
     def product(self, a: Value, b: Value, out: Any = None) -> Any:
-        """A product by one of the ways to call it."""
+        """Compute a matmul through a random interface: by name, plan or PyTorch operator."""
         way = self.random.choice(("name", "plan", "plan", "operator" if out is None else "name"))
         if way == "name":
             return self.library.matmul(a.tensor, b.tensor, out=out)
@@ -200,7 +203,7 @@ class Program:
                 self.adopt(self.product(a, b), truth)
 
     def write(self) -> None:
-        """New elements from the host."""
+        """Overwrite a value with new elements from the host."""
         mine = [v for v in self.values if self.here(v)]
         if mine:
             value = self.random.choice(mine)
@@ -233,13 +236,13 @@ class Program:
             self.adopt(plan(x.tensor), _computed(op, x.truth, weight))
 
     def capture(self) -> None:
-        """Capture some calls, each of inputs that stay, or of what a call before computed."""
+        """Capture some calls, each on inputs that outlive the graph, or on the result of an earlier captured call."""
         stream = self.random.choice(self.streams[self.device][1:])
         before, self.stream = self.stream, stream
         pairs = [self.operands() for _ in range(self.random.randint(1, 3))]
         for a, b in pairs:
             self.reading(a), self.reading(b)
-            with self.stream:  # kernels are found and loaded before they are captured
+            with self.stream:  # loads the kernels before the capture
                 self.library.matmul(a.tensor, b.tensor), torch.ops.tilewright.matmul(a.tensor, b.tensor)
                 if (self.device, a.tensor.shape) in self.plans:
                     self.plans[self.device, a.tensor.shape](a.tensor, b.tensor)
@@ -255,7 +258,7 @@ class Program:
                 with beside or stream:
                     made = self.product(a, b)
                     for _ in range(self.random.randrange(2)):
-                        self.product(a, b)  # dropped at once
+                        self.product(a, b)  # the result is dropped at once
                 if beside is not None:
                     stream.wait_stream(beside)
                     made.record_stream(stream)
@@ -315,7 +318,7 @@ class Program:
                 self.follow(other, value.home)
 
     def forget(self) -> None:
-        """Drop a plan, a bound plan, a graph, or memory that nobody has."""
+        """Drop a plan, a bound plan, a graph, or the allocator's free memory."""
         what = self.random.choice(("plan", "bound", "graph", "memory"))
         if what == "plan" and self.plans:
             self.plans.pop(self.random.choice(list(self.plans)))
@@ -346,11 +349,11 @@ def _computed(op: str, x: Any, weight: Any) -> Any:
 
 
 def run(database: Path, seed: int, steps: int = 30) -> None:
-    """One program, with a library and a driver of its own. Raises ``AssertionError`` for complaints and wrong results."""
+    """Run one program with its own library and driver. Raises ``AssertionError`` for complaints and wrong results."""
     with checking(seed) as driver, torch_device.using(driver), tilewright.Library(database, watch=False) as library:
         use(library)
         try:
             Program(library, seed).run(steps)
-            assert not library.stats().tiers["fallback"]  # each call had its kernel
+            assert not library.stats().tiers["fallback"]  # each call used a stored kernel
         finally:
             use(None)

@@ -1,10 +1,10 @@
-"""Peers of a farm that write down what they do: the command line's runners and builders, and a tuning client.
+"""Peers of a farm that record their events: the command line's runners and builders, and a tuning client.
 
-    python -m harness.recorded FOLDER farm runner ...     as python -m tilewright farm runner ...
-    python -m harness.recorded FOLDER client SETTINGS     runs into a database, one after the other
+    python -m harness.recorded FOLDER farm runner ...     like python -m tilewright farm runner ...
+    python -m harness.recorded FOLDER client SETTINGS     tunes into a database, one run after the other
 
-Each process appends events to a file of its own in FOLDER, as lines of JSON. Their times are the machine's monotonic
-clock, which all processes share and no fault changes. ``harness/history.py`` says what an event means.
+Each process appends its events to its own file in FOLDER, as lines of JSON. Times come from the machine's monotonic
+clock, which all processes share and which no fault changes. ``harness/history.py`` defines the events.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ OPERATORS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("matmul", {"m": 24, "n": 32, "k": 16}), ("matmul", {"m": 7, "n": 48, "k": 20}), ("transpose", {"shape": "48,40"}),
     ("softmax", {"shape": "16,96"}), ("softmax", {"shape": "6,300"}), ("matmul", {"m": 64, "n": 16, "k": 8}),
 )  # fmt: skip
-"""What is tuned: kernels of microseconds, with more schedules than a run has trials."""
+"""Operators to tune: their kernels take microseconds, and their spaces hold more schedules than a run has trials."""
 
 
 class Recorder:
-    """Appends events to a file: each is on its way to the disk before what follows it happens."""
+    """Appends events to a file. Each event is written before the process does its next step."""
 
     def __init__(self, folder: Path, who: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -49,7 +49,7 @@ class Recorder:
 
 
 def read(folder: Path) -> list[dict[str, Any]]:
-    """All events, in the order of their times. The last line of a process that was killed may be torn."""
+    """All events, in the order of their times. The last line of a killed process may be incomplete."""
     found = []
     for path in sorted(folder.glob("*.jsonl")):
         whole, _, _torn = path.read_bytes().rpartition(b"\n")
@@ -58,7 +58,7 @@ def read(folder: Path) -> list[dict[str, Any]]:
 
 
 def keys(items: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The schedules of kernels as messages carry them."""
+    """Schedule keys of the kernels in a message."""
     return [Schedule.from_json(i["schedule"]).key for i in items]
 
 
@@ -66,7 +66,7 @@ def keys(items: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def work(folder: Path, arguments: list[str]) -> None:
-    """Be what the command line starts, and write down each job's result before it is sent."""
+    """Run the command line's runner or builder, and record each job's result before it is sent."""
     from tilewright.cli import main
 
     record = Recorder(folder, arguments[arguments.index("--name") + 1] if "--name" in arguments else "server")
@@ -92,7 +92,8 @@ def work(folder: Path, arguments: list[str]) -> None:
 
 @dataclass(frozen=True)
 class Settings:
-    """A client: ``device`` is a device class; ``stop``, a file whose presence ends it after its run."""
+    """A client's settings. ``device``: a device class. ``stop``: a file; once it exists, the client ends after its
+    run."""
 
     name: str
     address: str
@@ -106,7 +107,7 @@ class Settings:
 
 
 class RecordingFarm(Farm):
-    """A connection that writes down its jobs."""
+    """A connection that records its jobs."""
 
     def __init__(self, record: Recorder, address: str, certs: str) -> None:
         self._record = record
@@ -134,7 +135,7 @@ class RecordingFarm(Farm):
 
 
 class Watcher(Observer):
-    """Writes down when the run begins, and lets time pass between trials."""
+    """Records the begin of the run, and sleeps between trials."""
 
     def __init__(self, record: Recorder, farm: RecordingFarm, settings: Settings, rng: random.Random) -> None:
         self._record, self._farm, self._settings, self._rng = record, farm, settings, rng
@@ -156,7 +157,7 @@ class Watcher(Observer):
 
 
 def client(folder: Path, settings: Settings) -> None:
-    """Tune one operator after the other until told to stop; a run that failed is gone on with."""
+    """Tune one operator after the other until the file ``stop`` exists; resume each run that failed."""
     record = Recorder(folder, settings.name)
     _record_trials(record)
     rng = random.Random(f"{settings.seed} {time.monotonic()}")
@@ -186,7 +187,7 @@ def _record_trials(record: Recorder) -> None:
 
 
 def _tune(record: Recorder, settings: Settings, rng: random.Random, run: str | None) -> str | None:
-    """A run, or the rest of one; returns which one to go on with, if any."""
+    """Do a run, or resume ``run``; returns the run to resume next, if it failed."""
     op, sizes = rng.choice(OPERATORS)
     try:
         if run is not None:

@@ -1,4 +1,4 @@
-"""The network between a farm's server and a peer of it, which can be cut, slowed down, and lost one way."""
+"""A TCP relay between a farm's server and a peer, which simulates a cut, slow or half-open network."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import asyncio
 
 
 class Relay:
-    """A TCP relay that can stop relaying without closing anything, as a cut cable does. Call it in its loop's thread.
+    """A TCP relay that can stop relaying and keep its connections open, like a cut cable. Call it in its loop's thread.
 
-    ``delay``: seconds that each piece waits on its way.
+    ``delay``: seconds by which each chunk of data is delayed.
     """
 
     def __init__(self, port: int) -> None:
@@ -20,13 +20,13 @@ class Relay:
         self._server: asyncio.Server | None = None
 
     async def start(self) -> int:
-        """Listen on a free port, which is returned."""
+        """Listen on a free port; returns the port."""
         self.heal()
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         return int(self._server.sockets[0].getsockname()[1])
 
     def cut(self, there: bool = True, back: bool = True) -> None:
-        """Let nothing pass to the server (``there``), from it (``back``), or either way."""
+        """Stop relaying to the server (``there``), from the server (``back``), or in both directions."""
         for way, wanted in ((self._there, there), (self._back, back)):
             if wanted:
                 way.clear()

@@ -1,4 +1,4 @@
-"""What is long in the making and only read: made by the first worker of a test session that asks for it."""
+"""Expensive read-only files of a test session, made by the first pytest worker that asks for them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 
 
 def session_folder(factory: pytest.TempPathFactory) -> Path:
-    """The temporary folder that all workers of a session have in common; ``TILEWRIGHT_TEST_SESSION`` names one for
-    several sessions."""
+    """The temporary folder that all workers of a session share, or all sessions with equal
+    ``TILEWRIGHT_TEST_SESSION``."""
     if several := os.environ.get("TILEWRIGHT_TEST_SESSION"):
         Path(several).mkdir(0o700, parents=True, exist_ok=True)
         return Path(several)
@@ -22,7 +22,7 @@ def session_folder(factory: pytest.TempPathFactory) -> Path:
 
 
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
-    """A folder that ``make`` fills; other workers that ask for this name wait, and get the same one."""
+    """Returns the folder ``name``, which ``make`` fills once; other workers wait until it is complete."""
     session = session_folder(factory)
     folder, making = session / name, session / f"{name}.making"
     with (session / f"{name}.lock").open("w") as lock:

@@ -1,8 +1,9 @@
-"""PyTorch's device ``emulator``, for tests: tensors in the emulator's device memory, which the runtime takes as those
-of a GPU. ``torch_device.cpp`` is its other half.
+"""PyTorch's device ``emulator``, for tests: the runtime treats its tensors, in emulated device memory, as GPU tensors.
 
-There are two devices. Tensors have streams, events, an allocator in stream order, ``record_stream`` and, under a driver
-that orders work, graphs (``torch.accelerator.Graph``). Operators are computed by the CPU on copies.
+``torch_device.cpp`` is the C++ part.
+
+There are two devices. They have streams, events, a stream-ordered allocator, ``record_stream`` and, under the checking
+driver, graphs (``torch.accelerator.Graph``). The CPU computes operators on copies.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _I, _L, _U, _P = ctypes.c_int, ctypes.c_int64, ctypes.c_uint64, ctypes.c_void_p
 
 
 class Range(ctypes.Structure):
-    """Bytes from an address on."""
+    """A range of memory: address and number of bytes."""
 
     _fields_ = (("address", _U), ("bytes", _U))
 
@@ -45,7 +46,7 @@ _HOOKS: dict[str, tuple[Any, ...]] = {
     "pool": (_U, _I, _L), "capture": (None, _I, _L, _U), "captured": (_L, _I, _L), "replay": (None, _L, _I, _L),
     "drop": (None, _L),
 }  # fmt: skip
-"""What the C++ half calls: results and parameters, as ``struct Hooks`` has them."""
+"""Functions that the C++ part calls: result and parameter types, in the order of ``struct Hooks``."""
 _TYPES = {name: ctypes.CFUNCTYPE(*types) for name, types in _HOOKS.items()}
 
 
@@ -56,8 +57,8 @@ class Hooks(ctypes.Structure):
 
 
 class Devices:
-    """A driver of two emulated devices that are always the same, so that tensors and kernels share their memory. Work
-    is done at once."""
+    """A synchronous driver with one context for each of two emulated devices, whose memory tensors and kernels
+    share."""
 
     name = NAME
 
@@ -67,7 +68,7 @@ class Devices:
             context.index = index
 
     def hooks(self, library: ctypes.CDLL) -> Mapping[str, Callable[..., Any]]:
-        """What the C++ half calls beside ``reserve`` and ``release``."""
+        """Functions that the C++ part calls, except ``reserve`` and ``release``."""
         return {}
 
     def count(self) -> int:
@@ -81,12 +82,12 @@ class Devices:
 
 D = TypeVar("D", Devices, CheckingDriver)
 _drivers: list[Devices | CheckingDriver] = []
-_owners: dict[int, EmulatorContext] = {}  # of tensors' memory, which may outlive its driver
+_owners: dict[int, EmulatorContext] = {}  # context by address of tensor memory, which may outlive its driver
 _kept: list[Any] = []
 
 
 def driver() -> Devices | CheckingDriver:
-    """The driver in use: what :data:`~tilewright.backends.cuda.driver.DRIVERS` gives for the emulator's."""
+    """The driver in use, which :data:`~tilewright.backends.cuda.driver.DRIVERS` holds for the emulator."""
     return _drivers[-1]
 
 
@@ -110,7 +111,7 @@ def _release(device: int, address: int) -> None:
 
 @contextmanager
 def using(made: D) -> Iterator[D]:
-    """Tensors and kernels on the device are ``made``'s, which the runtime gets where it opens the emulator."""
+    """Use the driver ``made`` for the device's tensors, and for the runtime when it opens the emulator."""
     library = load()
     before = DRIVERS[NAME]
     DRIVERS[NAME] = f"{__name__}:driver"
@@ -135,7 +136,7 @@ def _install(library: ctypes.CDLL, made: Devices | CheckingDriver | None) -> Non
 
 @cache
 def load() -> ctypes.CDLL:
-    """The C++ half, compiled once for a PyTorch and a compiler, with the device under its name."""
+    """Load the C++ part, compiled once for each PyTorch and compiler, and register the device's name."""
     extension = replace(native.extension(), source=Path(__file__).with_suffix(".cpp"), headers=())
     path = extension.path()
     assert path is not None, "torch_device.cpp does not compile"
@@ -152,7 +153,7 @@ def load() -> ctypes.CDLL:
 
 
 def _module() -> ModuleType:
-    """``torch.emulator``: what frameworks ask a device's module."""
+    """The module ``torch.emulator``, with the functions that frameworks expect of a device's module."""
     made, a = ModuleType(f"torch.{NAME}"), torch.accelerator
     functions: dict[str, Callable[..., Any]] = {
         "is_available": lambda: True, "is_initialized": lambda: True, "device_count": lambda: COUNT,

@@ -1,4 +1,5 @@
-"""What a person types and sees: commands and snippets of Python, one after the other in one folder."""
+"""Sessions of commands and Python snippets as a user types them, one after the other in one folder, and their
+output."""
 
 from __future__ import annotations
 
@@ -18,9 +19,11 @@ from tilewright.cli.app import run
 
 
 class Typed(NamedTuple):
-    """``text``: a command, perhaps behind variables (``COLUMNS=80 tilewright ...``), or Python. Every one of ``says`` is
-    in what comes of it, on either stream, and none of ``never``; ``{run}`` stands for what the prompt calls ``run``.
-    ``code``: how a command ends; of Python 1 for an error.
+    """A command or Python snippet, and its expected output.
+
+    ``text``: a command, which variables may precede (``COLUMNS=80 tilewright ...``), or Python. Its output on either
+    stream must contain every string of ``says`` and none of ``never``. ``{run}`` stands for the value of the prompt's
+    variable ``run``. ``code``: the exit status of a command; 1 for a Python error.
     """
 
     text: str
@@ -30,7 +33,7 @@ class Typed(NamedTuple):
 
 
 class Desk:
-    """Where someone sits: a folder, the variables of a shell, the names of a Python prompt."""
+    """A user's session: a folder, shell variables, and the names of a Python prompt."""
 
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch, capture: pytest.CaptureFixture[str]) -> None:
         self.patch, self.capture = patch, capture
@@ -42,7 +45,7 @@ class Desk:
             patch.delenv(name, raising=False)
 
     def problems(self, lines: Sequence[Typed]) -> list[str]:
-        """What did not come out as expected, each with all that was printed."""
+        """Differences from the expected output, each with the whole output."""
         found = []
         for typed in lines:
             run_id = str(self.names.get("run"))
@@ -50,7 +53,7 @@ class Desk:
                 text=typed.text.replace("{run}", run_id), says=[s.replace("{run}", run_id) for s in typed.says]
             )
             code, shown = self.type(line.text)
-            # Words are compared: where a line ends depends on the widths of numbers and paths.
+            # Compares words, because line breaks depend on the widths of numbers and paths.
             plain = " ".join(shown.split())
             wrong = [f"ended with {code}, not {line.code}"] if code != line.code else []
             wrong += [f"does not say {s!r}" for s in line.says if s not in plain]
@@ -60,7 +63,7 @@ class Desk:
         return found
 
     def type(self, text: str) -> tuple[int, str]:
-        """How it ended, and what it printed."""
+        """Runs ``text``; returns the exit status and the output."""
         self.capture.readouterr()
         words = [] if "\n" in text else shlex.split(text.partition("  #")[0])
         variables = list(takewhile(lambda w: w.partition("=")[0].isupper(), words))
@@ -75,7 +78,7 @@ class Desk:
         return code, out + err
 
     def _python(self, text: str) -> int:
-        """As at a prompt: expressions show their values, errors their last line."""
+        """Runs Python as a prompt does: expressions print their values, errors their last line."""
         with warnings.catch_warnings():
             warnings.simplefilter("default")
             warnings.showwarning = lambda m, kind, *_: sys.stderr.write(f"{kind.__name__}: {m}\n") and None

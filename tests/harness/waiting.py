@@ -1,4 +1,4 @@
-"""Waiting in tests: until something holds, and for ever."""
+"""Waiting in tests: until a condition is true, and forever."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 def until(
     holds: Callable[[], object], seconds: float = 60.0, pause: float = 0.02, said: Callable[[], str] = lambda: ""
 ) -> None:
-    """Look again every ``pause`` seconds until something holds. Raises ``TimeoutError`` with what ``said`` gives."""
+    """Polls ``holds`` every ``pause`` seconds until it is true. Raises ``TimeoutError`` with the text from ``said``."""
     end = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > end:
@@ -19,5 +19,5 @@ def until(
 
 
 def hang() -> None:
-    """Stand for a program that hangs: only a signal, or the end of the process, ends the wait."""
+    """Simulates a program that hangs: only a signal or the end of the process ends the wait."""
     threading.Event().wait()

@@ -1,7 +1,7 @@
-"""A database's life in one process, of whose calls on files one fails: what was acknowledged, what was said.
+"""A session that uses a database while one file call fails, and checks of the files that it leaves.
 
-:class:`Sessions` keeps a process on a faulty machine (``harness/preloaded.py``) that forks for each session, so that one
-costs its own calls alone. :func:`problems` reads what it left, in this process, which has no faults.
+:class:`Sessions` keeps a process on a faulty machine (``harness/preloaded.py``), which forks for each session so that
+the start is paid only once. :func:`problems` checks the files in this process, which has no faults.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from tilewright.database.transfer import backup, export_best, export_file
 
 TESTS = Path(__file__).parents[1]
 RELEASED = TESTS / "database" / "schemas" / "0001.db"
-"""A database of the oldest schema, which the session upgrades."""
+"""A database with the oldest schema, which the session upgrades."""
 BATCHES, BATCH = 3, 4
 CODE = example_artifact(b"code of the best" * 400)
 
 
 class Session:
-    """What one process does with the database in a folder, step by step."""
+    """The steps of one process that uses the database in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -45,7 +45,7 @@ class Session:
         self.db: Database
 
     def steps(self) -> Iterator[tuple[str, Callable[[], object]]]:
-        """Each step's name and what it does; doing it again after it failed is right."""
+        """Name and action of each step. A failed step may be repeated."""
         yield "open", self._open
         yield "run", self._add_run
         for n in range(BATCHES):
@@ -77,8 +77,11 @@ def batch(number: int) -> list[Any]:
 
 @dataclass(frozen=True)
 class Told:
-    """What a session's process told: ``done``, steps with their results; ``errors``, of steps, each a
-    (step, message, hint); ``raw``, tracebacks of what was no ``TilewrightError``."""
+    """The report of a session's process. ``done``: results of the acknowledged steps, by name.
+
+    ``errors``: typed errors, each as (step, message, hint). ``raw``: tracebacks of errors that are no
+    ``TilewrightError``.
+    """
 
     done: dict[str, Any]
     errors: tuple[tuple[str, str, str], ...]
@@ -96,7 +99,10 @@ class Told:
 
 
 class Sessions:
-    """A process that forks for each session. Use it as a context manager. ``powered``: after each the power is cut."""
+    """A process that forks for each session. Use it as a context manager.
+
+    ``powered``: a power cut follows each session.
+    """
 
     def __init__(self, folder: Path, powered: bool = False) -> None:
         self.folder = folder
@@ -119,7 +125,7 @@ class Sessions:
             self.machine.close()
 
     def run(self, call: int = 0, how: int = 0) -> tuple[Path, Told]:
-        """A session in a folder of its own, whose ``call``-th call on files fails (0: none)."""
+        """Run a session in a new folder; its ``call``-th file call fails with ``how`` (0: none)."""
         folder = self.folder / "files" / f"{self._count:04}"
         told = self.folder / f"{self._count:04}.jsonl"
         self._count += 1
@@ -139,8 +145,8 @@ class Sessions:
 
 
 def serve() -> None:
-    """The process: a session for each line, in a fork that ends with it."""
-    importlib.import_module("alembic.command")  # once, rather than in each fork
+    """The forking process: runs a session for each line of its input, each in a fork."""
+    importlib.import_module("alembic.command")  # imported once, not in each fork
     for line in sys.stdin:
         folder, told = json.loads(line)
         child = os.fork()
@@ -165,7 +171,7 @@ def _session(folder: Path, say: Callable[[dict[str, Any]], object]) -> None:
 
 
 def sound(path: Path) -> list[str]:
-    """What is wrong with a SQLite file; also brings its log into it, as whoever opens it next does."""
+    """Damage of a SQLite file. Opening the file also merges its write-ahead log."""
     try:
         with closing(sqlite3.connect(path)) as c:
             found = [f"{path.name}: {r[0]}" for r in c.execute("PRAGMA integrity_check") if r[0] != "ok"]
@@ -175,7 +181,7 @@ def sound(path: Path) -> list[str]:
 
 
 def problems(folder: Path, told: Told) -> list[str]:
-    """What is wrong with what a session left."""
+    """Faults in the files and the report of a session."""
     found = [f"no typed error: {r}" for r in told.raw]
     found += [f"not one line with a mend: {e}" for e in told.errors if "\n" in e[1] + e[2] or not e[2]]
     found += sound(folder / "runs.db")
@@ -209,7 +215,7 @@ def problems(folder: Path, told: Told) -> list[str]:
 
 
 def _copies(folder: Path, told: Told) -> list[str]:
-    """What is wrong with exports and backups: each is whole, or not there."""
+    """Faults in exports and backups: each must be complete or absent."""
     found = []
     for name, step in (("all.jsonl", "export"), ("best.db", "best"), ("backup.db", "backup")):
         if step in told.done and not (folder / name).exists():
