@@ -1,4 +1,4 @@
-"""``python -m fuzz``: random programs and calls until the numbers or minutes are over; exits with 1 for findings."""
+"""``python -m fuzz``: tests random programs and calls until a number or time limit; exits with 1 if any test failed."""
 
 from __future__ import annotations
 

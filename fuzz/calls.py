@@ -1,4 +1,4 @@
-"""Calls of a library with arrays of every kind: each is answered as NumPy answers it, or refused in words."""
+"""Library calls with arrays of many kinds: each must return NumPy's result or raise an error with a message."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tilewright.core import TilewrightError
 Array = np.ndarray[Any, Any]
 M, N, K = 9, 7, 5
 CALLS = 50
-"""Calls of one number."""
+"""Number of calls of one case."""
 
 
 @operator(name="fuzz_scaled")
@@ -28,7 +28,7 @@ def scaled(m: int, n: int) -> te.TensorRef:
 
 
 def library(folder: Path) -> tilewright.Library:
-    """One that compiles kernels of built-in operators, and has one of the operator above."""
+    """Returns a library that compiles kernels of built-in operators and stores a kernel of the operator ``scaled``."""
     db = folder / "calls.db"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -43,7 +43,7 @@ def _strided(x: Array) -> Array:
 
 
 def _offset(x: Array, by: int) -> Array:
-    """Dense, beginning so many bytes behind a multiple of 64."""
+    """A dense copy whose address is ``by`` bytes above a multiple of 64."""
     raw = np.zeros(x.nbytes + 64 + by, np.uint8)
     start = -raw.ctypes.data % 64 + by
     made = raw[start : start + x.nbytes].view(x.dtype).reshape(x.shape)
@@ -81,7 +81,11 @@ def _softmax(x: Any) -> Array:
 
 
 def examine(lib: tilewright.Library, seed: int, number: int, note: Note) -> Iterator[Failure | None]:
-    """A failure for each call that is answered wrongly, or refused where NumPy answers; ``None`` for the others."""
+    """Makes the calls of case ``number``.
+
+    Yields a failure for each wrong result and for each error where NumPy returns a result, and ``None`` for each
+    correct call.
+    """
     r, rng = random.Random(f"calls {seed} {number}"), np.random.default_rng((seed, number))
     plans = {
         "matmul": lib.plan("matmul", m=M, n=N, k=K), "softmax": lib.plan("softmax", shape=f"{M},{K}"),
@@ -118,7 +122,7 @@ def _judged(
         try:
             want: Array | None = np.asarray(truth(*args))
         except Exception:
-            want = None  # NumPy refuses: so may the library, in its own words
+            want = None  # NumPy raises, so the library may raise its own error
         try:
             got = call(*args)
         except (TypeError, ValueError, TilewrightError) as error:

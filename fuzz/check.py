@@ -1,4 +1,4 @@
-"""Kernels of programs, by schedules of every template that takes them, compared with NumPy."""
+"""Compares kernels of programs with NumPy, for schedules of every template that matches."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from tilewright.kernels.templates import computing, get_template
 from tilewright.kernels.templates.base import LoweredKernel
 
 Note = Callable[[str], None]
-"""Told what is done next, so that a crash has a cause."""
+"""Receives a description of the next action, which identifies the cause of a crash."""
 Doctor = Callable[[str], str]
-"""Changes kernels' sources: how tests plant errors."""
+"""Changes a kernel's source. Tests use it to plant errors."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """``kind``: ``definition``, ``space``, ``build``, ``run``, ``wrong``, ``memory``, ``crash`` or ``hang``."""
+    """A failed check. ``kind``: ``definition``, ``space``, ``build``, ``run``, ``wrong``, ``memory``, ``crash`` or
+    ``hang``."""
 
     kind: str
     message: str
@@ -38,13 +39,14 @@ class Failure:
         return asdict(self)
 
     def like(self, other: Failure) -> bool:
-        """Whether it is the same fault, as far as one can tell: of a partition, that of a kernel it consists of."""
+        """Whether two failures probably have one cause: equal kinds, and equal templates unless ``other`` is a
+        partition's."""
         return self.kind == other.kind and (self.template == other.template or other.template.endswith("partition"))
 
 
 @dataclass
 class Prepared:
-    """A program, its workload, and inputs with what NumPy says of them."""
+    """A program, its workload, its inputs and NumPy's results for them."""
 
     case: Case
     workload: Workload
@@ -52,7 +54,8 @@ class Prepared:
 
 
 def values(case: Case, kind: str, seed: int) -> dict[str, Array]:
-    """Inputs as numbers that their types hold: ``normal``, ``whole`` or ``special`` (NaN and infinities among them)."""
+    """Draws inputs that their types represent exactly: ``normal``, ``whole`` (integers) or ``special`` (NaN,
+    infinities)."""
     rng = np.random.default_rng(seed)
     found: dict[str, Array] = {}
     for t in case.inputs:
@@ -72,7 +75,7 @@ def values(case: Case, kind: str, seed: int) -> dict[str, Array]:
 
 
 def prepare(case: Case) -> Prepared | Failure | None:
-    """``None`` where NumPy has no answer, or the language refuses the program."""
+    """Prepares a program; ``None`` if NumPy's result is undetermined or the language rejects the program."""
     seed = 1000 * case.seed + case.number
     sets = []
     maps = all(s.kind == "map" for s in case.stages)
@@ -110,7 +113,7 @@ class Trial:
 
 
 def trials(p: Prepared, machine: Machine, schedules: int, only: str = "") -> Iterator[Trial | Failure]:
-    """The default and sampled schedules of each template that takes a program, or of the one named."""
+    """The default and sampled schedules of each template that matches a program, or only of the template ``only``."""
     task = Task(p.workload, machine.target)
     template = only
     try:
@@ -134,7 +137,7 @@ def trials(p: Prepared, machine: Machine, schedules: int, only: str = "") -> Ite
 def examine(
     prepared: Sequence[Prepared], machine: Machine, schedules: int, note: Note, only: str = "", doctor: Doctor = str
 ) -> Iterator[tuple[Case, Failure | None]]:
-    """Every failure of some programs, and ``None`` for every kernel that is right."""
+    """Yields each failure of some programs, and ``None`` for each correct kernel."""
     made: list[Trial] = []
     for p in prepared:
         note(f"{p.case.number} {machine.name} schedules")
@@ -159,7 +162,7 @@ def _doctored(kernel: LoweredKernel, doctor: Doctor) -> LoweredKernel:
 def _built(
     made: Sequence[Trial], machine: Machine, note: Note
 ) -> tuple[list[tuple[Unit, Sequence[Trial]]], list[tuple[Trial, Failure]]]:
-    """Kernels compiled together; where that fails, in halves, down to those that do not compile."""
+    """Compiles kernels together. After a failure compiles each half, down to the single kernels that do not compile."""
     if not made:
         return [], []
     note(f"{made[0].prepared.case.number} {machine.name} {made[0].template} {made[0].schedule} build")
@@ -175,7 +178,7 @@ def _built(
 
 
 def _ran(t: Trial, unit: Unit, machine: Machine) -> Failure | None:
-    """What is wrong with a kernel's results, if anything is."""
+    """Returns the failure of a kernel's runs, if any."""
     case, launch = t.prepared.case, {k: int(v) for k, v in t.candidate.schedule.launch}
     specs = [(s.shape, s.dtype) for s in case.results]
     for inputs, wanted in t.prepared.sets:

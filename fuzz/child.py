@@ -1,4 +1,4 @@
-"""Work in a child process, whose death or silence is told and not shared."""
+"""Runs work in a child process, and reports its crash or hang without failing itself."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Send = Callable[[dict[str, Any]], None]
 
 
 def run(work: Callable[[Send], None], silence: float) -> Iterator[dict[str, Any]]:
-    """What ``work`` sends, as it comes; then ``{"end": ""}``, or how the child ended.
+    """Yields the messages that ``work`` sends, then ``{"end": ...}``: empty, or how the child failed.
 
-    It is killed after ``silence`` seconds without a word.
+    The child is killed after ``silence`` seconds without a message.
     """
     read, write = os.pipe()
     pid = os.fork()
@@ -66,7 +66,7 @@ def _work(work: Callable[[Send], None], write: int) -> None:
 
 
 class Clock:
-    """How much of some minutes is left."""
+    """A time limit in minutes, from now on."""
 
     def __init__(self, minutes: float) -> None:
         self.begin, self.end = time.monotonic(), time.monotonic() + 60 * minutes

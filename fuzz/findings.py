@@ -1,4 +1,4 @@
-"""What was found, on disk: a line of JSON for each thing, and a file that shows and repeats each failure."""
+"""The log of a session: a line of JSON for each record, and a file that shows and reproduces each failure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CASE = "# case: "
 
 
 class Log:
-    """Lines in a file, which a later run goes on with."""
+    """A log file of JSON lines, with which a later session can resume."""
 
     def __init__(self, path: Path, resume: bool) -> None:
         self.path = path
@@ -30,11 +30,11 @@ class Log:
             for line in self.path.read_text(encoding="utf-8").splitlines():
                 try:
                     yield json.loads(line)
-                except json.JSONDecodeError:  # the last one of a run that was killed
+                except json.JSONDecodeError:  # the incomplete last line of a killed session
                     continue
 
     def done(self, seed: int, target: str) -> int:
-        """The first number that is left to do."""
+        """The first number that is not done."""
         found = [x["done"] for x in self._lines() if "done" in x and (x["seed"], x["target"]) == (seed, target)]
         return max(found, default=-1) + 1
 
@@ -46,7 +46,7 @@ class Log:
             stream.write(json.dumps(line) + "\n")
 
     def finding(self, seed: int, number: int, failure: Failure, case: Case | None, told: str = "") -> Path | None:
-        """Write a failure, and of a program a file with its smallest form; the file."""
+        """Log a failure. Writes the minimised program, if any, to a file, and returns the file's path."""
         shown = None
         if case is not None:
             shown = self.path.with_suffix(f".{seed}-{number}-{failure.target}-{failure.template or failure.kind}.py")
@@ -59,7 +59,7 @@ class Log:
 
 
 def reproduction(seed: int, number: int, failure: Failure, case: Case) -> str:
-    """A module that defines the program and says how it fails."""
+    """Source of a module that defines the program and describes the failure."""
     head = [
         f"# program {number} of seed {seed} on {failure.target}: {failure.kind}",
         *(f"# {line}" for line in failure.message.splitlines()[:20]),
@@ -71,7 +71,7 @@ def reproduction(seed: int, number: int, failure: Failure, case: Case) -> str:
 
 
 def replayed(path: Path) -> tuple[str, str, Case]:
-    """Target, template and program of a file that :func:`reproduction` wrote."""
+    """Target, template and program from a file that :func:`reproduction` generated."""
     line = next(x for x in path.read_text(encoding="utf-8").splitlines() if x.startswith(_CASE))
     known = {name: getattr(tree, name) for name in ("Case", "Input", "Node", "Stage")}
     target, template, case = eval(

@@ -1,4 +1,4 @@
-"""Random programs: any operation, index and reduction of the language, in shapes that are seldom round."""
+"""Generates random programs of all operations, indices and reductions, mostly with sizes that are no powers of two."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from fuzz.tree import (
 
 SIZES = (1, 1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17, 19, 23, 31, 32, 33, 47, 64, 65, 97, 127, 130)
 POINTS = 100_000
-"""Points of a stage at most: what NumPy evaluates in a few milliseconds."""
+"""Largest number of points of a stage, which NumPy evaluates in a few milliseconds."""
 ELEMENTS = 20_000
 MONOIDS = ("welford", "mean_square", "runner_up")
 
 
 def program(seed: int, number: int) -> Case:
-    """Program ``number`` of a seed; the same each time."""
+    """Program ``number`` of a seed; deterministic."""
     made = _Generator(random.Random(f"{seed} {number}")).case()
     return Case(made.inputs, made.stages, made.outputs, seed, number).pruned()
 
@@ -76,7 +76,7 @@ class _Generator:
     # ------------------------------------------------------------------ indices
 
     def index(self, axes: Sequence[Axis], size: int) -> tuple[Node, Node | None]:
-        """An index into ``size`` elements, and the condition under which it lies there, if there is one."""
+        """An index into ``size`` elements, and the condition under which it is in bounds; ``None`` if it always is."""
         r = self.r
         if not axes or (size == 1 and r.random() < 0.6):
             return const(r.randrange(size), INDEX), None
@@ -114,7 +114,7 @@ class _Generator:
         return index, binary("and", binary("ge", index, least), binary("le", index, most))
 
     def load(self, tensor: Input | Stage, axes: Sequence[Axis]) -> Node:
-        """An element of a tensor at this point, padded where an index may lie outside."""
+        """An element of a tensor at the stage's point, with padding where an index may be out of bounds."""
         guard: Node | None = None
         at = []
         for size in tensor.shape:
@@ -168,7 +168,7 @@ class _Generator:
         return made
 
     def real(self, axes: Sequence[Axis], depth: int) -> Node:
-        """A real value in the computed type."""
+        """A float value in the type of computation."""
         r, dtype = self.r, self.computed
         if depth <= 0 or r.random() < 0.2:
             return self.leaf(axes)
@@ -193,7 +193,7 @@ class _Generator:
         return self.function(self.real(axes, depth - 1))
 
     def function(self, x: Node) -> Node:
-        """A function where it is defined and its values are of middling size."""
+        """A function of ``x``, with the argument limited to where the function is defined and its value moderate."""
         r, dtype = self.r, self.computed
         name = r.choice((*FUNCTIONS, "pow"))
         if name == "exp":
@@ -239,7 +239,7 @@ class _Generator:
     # ------------------------------------------------------------------ stages
 
     def axes(self) -> tuple[Axis, ...]:
-        """Axes of a stage, often those of the one before it."""
+        """Axes of a new stage, often with sizes of the last stage."""
         before = self.stages[-1].shape if self.stages else ()
         if before and self.r.random() < 0.5:
             shape = before if self.r.random() < 0.6 or len(before) < 2 else self.r.choice((before[:-1], before[1:]))
@@ -273,7 +273,7 @@ class _Generator:
         made(axes)
 
     def narrow(self) -> str:
-        """What a stage is converted to: mostly nothing."""
+        """The type that a stage is converted to; mostly none."""
         usual = self.r.random() < 0.6 or self.computed == "float64"
         return "" if usual else self.r.choice((self.dtype, "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"))
 
@@ -375,7 +375,7 @@ class _Generator:
         self.add("scan", axes, *body, how=how, along=along)
 
     def others(self, axes: tuple[Axis, ...]) -> None:
-        """Whole numbers, conditions, positions, monoids, scatters."""
+        """Adds a stage of integers, conditions, argmax positions, monoids or scatters."""
         kind = self.r.choice(("whole", "bool", "arg", "monoid", "scatter"))
         if kind == "whole":
             self.add("map", axes, self.whole(axes, self.r.choice((1, 2, 3))))

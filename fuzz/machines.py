@@ -1,4 +1,5 @@
-"""Where kernels are run: this processor between guard zones, the emulator in three orders, an OpenCL device."""
+"""Machines that run kernels: this CPU with guard zones around arrays, the emulator in three orders, an OpenCL
+device."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from tilewright.kernels.templates.base import LoweredKernel
 
 GUARD, MARK, POISON = 1 << 16, 0xA5, 0xFF
 ORDERS = (("fifo", "lazy"), ("lifo", "eager"), ("random:7", "lazy"))
-"""Orders of threads and blocks, and when asynchronous copies arrive."""
+"""Scheduling order of threads and blocks, and completion of asynchronous copies."""
 SECONDS = 60.0
 
 Launch = Mapping[str, int]
@@ -31,7 +32,7 @@ Specs = Sequence[tuple[tuple[int, ...], str]]
 
 @dataclass
 class Run:
-    """Results of one run, and what it did beside them that it must not."""
+    """Results of one run. ``problem``: a forbidden access, if any."""
 
     told: str
     results: list[Array] = field(default_factory=list)
@@ -42,7 +43,7 @@ class Unit(Protocol):
     """Kernels that were compiled together."""
 
     def runs(self, kernel: LoweredKernel, launch: Launch, inputs: list[Array], specs: Specs) -> Iterator[Run]:
-        """A kernel's runs on stored inputs, each in poisoned memory."""
+        """Runs a kernel on stored inputs several times, each time with poisoned result memory."""
         ...
 
 
@@ -54,12 +55,12 @@ class Machine(Protocol):
     def target(self) -> Target: ...
 
     def build(self, kernels: Sequence[LoweredKernel]) -> Unit:
-        """Raises ``TilewrightError`` for what does not compile."""
+        """Compiles kernels together. Raises ``TilewrightError`` if they do not compile."""
         ...
 
 
 class Guarded:
-    """An array with a guard zone on either side; ``odd``: aligned to its elements alone."""
+    """An array with guard zones before and after it. ``odd``: aligned only to its element size."""
 
     def __init__(self, shape: tuple[int, ...], kind: np.dtype[Any], odd: bool) -> None:
         size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
@@ -79,7 +80,7 @@ class Guarded:
 
 @dataclass(frozen=True)
 class Cpu:
-    """``variant``: ``native`` or ``portable``."""
+    """This machine's CPU. ``variant``: ``native`` or ``portable``."""
 
     variant: str
     threads: int
@@ -224,7 +225,7 @@ def opencl_device() -> bool:
 
 
 def machine(name: str, cache: Path, choice: int = 0) -> Machine:
-    """The machine of a name; ``choice`` turns through numbers of threads and architectures."""
+    """Returns a machine by name. ``choice`` cycles through thread counts or architectures."""
     if name in ("cpu", "portable"):
         return Cpu("native" if name == "cpu" else name, 1 + choice % 2, cache)
     if name == "emulator":

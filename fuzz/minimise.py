@@ -1,4 +1,4 @@
-"""A smaller program that still fails: parts go, values become constants, sizes shrink."""
+"""Minimises a failing program: removes stages, replaces values by constants, shrinks sizes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from fuzz.tree import INDEX, REALS, Case, Node, Stage, const
 
 
 def minimised(case: Case, fails: Callable[[Case], bool], tries: int = 120) -> Case:
-    """The smallest program found by greedy steps, each of which still fails; ``tries`` calls of ``fails`` at most."""
+    """Returns a smaller failing program, by greedy steps that keep the failure and at most ``tries`` calls of
+    ``fails``."""
     left = tries
     improved = True
     while improved and left > 0:
@@ -27,7 +28,7 @@ def minimised(case: Case, fails: Callable[[Case], bool], tries: int = 120) -> Ca
 
 
 def _steps(case: Case) -> Iterator[Case]:
-    """Programs that are a step smaller, the largest steps first."""
+    """Programs that are one step smaller, in the order of decreasing steps."""
     for n in case.outputs:
         if len(case.outputs) > 1:
             yield replace(case, outputs=(n,)).pruned()
@@ -47,7 +48,7 @@ def _steps(case: Case) -> Iterator[Case]:
 
 
 def _without(case: Case, name: str) -> Case:
-    """Every read of a tensor replaced by a constant."""
+    """The program without a tensor, whose reads become constants."""
 
     def replaced(n: Node) -> Node | None:
         return _plain(n.dtype) if n.op == "load" and n.value == name else None
@@ -67,7 +68,7 @@ def _sizes(case: Case) -> set[int]:
 
 
 def _resized(case: Case, n: int, m: int) -> Case:
-    """Every size of ``n`` is ``m``, and indices that stop there do so too."""
+    """The program with every size ``n`` changed to ``m``, also in the bounds of indices."""
 
     def sized(x: Node) -> Node | None:
         if x.op != "const" or x.dtype != INDEX or x.value not in (n, n - 1) or n < 3:
@@ -86,7 +87,7 @@ def _resized(case: Case, n: int, m: int) -> Case:
 
 
 def _shrunk(s: Stage) -> Iterator[Stage]:
-    """The stage with one node replaced by an operand of its type, or by a constant."""
+    """Variants of a stage with one node replaced by an operand of its type, or by a constant."""
     if s.dtype != s.body[0].dtype and s.kind != "arg":
         yield replace(s, dtype=s.body[0].dtype)
     for n in {id(x): x for t in s.trees for x in t.walk()}.values():

@@ -1,4 +1,4 @@
-"""Kernels for a range of sizes, at sizes of that range."""
+"""Tests kernels with a symbolic size, at several sizes of its range."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tilewright.kernels.templates import computing
 
 SPANS = ((1, 40), (1, 130), (6, 64), (16, 256), (17, 70), (20, 40), (100, 300), (1, 3), (31, 33))
 SIZES = 9
-"""Sizes of a range at which a kernel is run, its ends among them."""
+"""Number of sizes of a range that a kernel is tested at, both ends included."""
 
 Formula = Callable[..., Estimate]
 
 
 @dataclass(frozen=True)
 class Ranged:
-    """An operator with parameters of which one is a range, and what it computes of inputs as numbers."""
+    """An operator with a range as one parameter, and a formula for its results."""
 
     op: str
     params: dict[str, Value]
@@ -41,7 +41,7 @@ class Ranged:
 
 
 def ranged(seed: int, number: int) -> Ranged:
-    """Operator ``number`` of a seed; the same each time."""
+    """Operator ``number`` of a seed; deterministic."""
     r = random.Random(f"range {seed} {number}")
     low, high = r.choice(SPANS)
     span, n, k = f"{low}..{high}", r.choice((1, 5, 8, 17, 33, 40)), r.choice((1, 3, 16, 19, 32))
@@ -82,7 +82,7 @@ def _sum(x: Array) -> Estimate:
 
 
 def examine(case: Ranged, machine: Machine, schedules: int, seed: int, note: Note) -> Iterator[Failure | None]:
-    """A failure for each kernel that is wrong at some size, ``None`` for each that is right."""
+    """Yields a failure for each kernel that is wrong at some size, and ``None`` for each correct kernel."""
     workload = get_operator(case.op).workload(**case.params)
     task, rng = Task(workload, machine.target), random.Random(f"{seed} {case.told}")
     made, template = [], ""

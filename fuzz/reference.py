@@ -1,8 +1,8 @@
-"""What a program computes, by NumPy in float64, and how far a kernel's rounding may move each element.
+"""Evaluates a program with NumPy in float64, with a bound on a kernel's rounding error for each element.
 
-An error is carried through every operation: half a step of the computed type for each rounding, and what the operands'
-errors do to the result, taken at both ends of their intervals where that is simplest. :class:`Unclear` is raised where
-whole arithmetic would overflow, or a rounded value decides a whole one.
+Each operation propagates errors: the unit roundoff of the computed type for each rounding, plus the effect of the
+operands' errors, evaluated at both ends of their intervals where that is simplest. :class:`Unclear` is raised where
+integer arithmetic would overflow, or where a rounded value decides an integer.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ FUNCTION_UNITS = 8.0
 
 
 class Unclear(Exception):
-    """These inputs say nothing about a kernel: a result is not determined."""
+    """The inputs do not determine a result, so that they cannot test a kernel."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Values (float64, int64 or bool) and how far each may be off; of conditions, 1 where either may hold."""
+    """Values (float64, int64 or bool) and their absolute error bounds; a condition's error is 1 where it may be
+    either."""
 
     value: Array
     error: Array
@@ -42,7 +43,7 @@ def exact(value: Array) -> Estimate:
 
 
 def evaluate(case: Case, inputs: Mapping[str, Array]) -> dict[str, Estimate]:
-    """Every tensor by name, of inputs as numbers. Raises :class:`Unclear`."""
+    """Evaluates every tensor of a program, by name. Raises :class:`Unclear`."""
     known = {n: exact(x) for n, x in inputs.items()}
     with np.errstate(all="ignore"):
         for s in case.stages:
@@ -51,7 +52,7 @@ def evaluate(case: Case, inputs: Mapping[str, Array]) -> dict[str, Estimate]:
 
 
 class _Points:
-    """Evaluates trees at all points of some axes."""
+    """Evaluates trees of operations at all points of some axes."""
 
     def __init__(self, axes: tuple[tuple[str, int], ...], known: Mapping[str, Estimate]) -> None:
         self.shape = tuple(n for _, n in axes)
@@ -235,7 +236,7 @@ def _reduced(s: Stage, e: Estimate, over: tuple[int, ...]) -> Estimate:
             raise Unclear("whole products overflow")
         value = x.prod(over)
         share = np.where(dx > 0, dx / np.abs(x), 0.0).sum(over) + (count + 2) * u
-        # A kernel multiplies groups of factors: where one may overflow and another vanish, their product is NaN.
+        # A kernel multiplies groups of factors: if one group overflows and another underflows to 0, the product is NaN.
         known = np.isfinite(share) & (np.maximum(np.abs(x), 1.0).prod(over) < LARGEST[COMPUTED[dtype]])
         return Estimate(value, np.where(known, np.abs(value) * np.expm1(np.minimum(share, 50.0)), np.inf))
     value = x.sum(over)
@@ -294,7 +295,7 @@ def _scan(s: Stage, elements: list[Estimate]) -> Estimate:
 
 
 def _recurrence(elements: list[Estimate], d: int, u: float) -> Estimate:
-    """``h = slope * h + x``; the factor 4 covers every grouping of the steps, whose slopes are at most 1."""
+    """Evaluates ``h = slope * h + x``. The factor 4 covers every order of combination, for slopes of at most 1."""
     (slope, dslope), (x, dx) = ((np.moveaxis(e.value, d, 0), np.moveaxis(e.error, d, 0)) for e in elements)
     if (np.abs(slope) > 1.0 + 1e-6).any():
         raise Unclear("a recurrence grows")
@@ -329,14 +330,14 @@ def _scatter(s: Stage, points: _Points) -> Estimate:
 
 
 def difference(got: Array, want: Estimate, dtype: str) -> str | None:
-    """What is wrong with a result, as numbers; ``None`` where every element lies within its error."""
+    """Describes the wrong elements of a result; ``None`` if every element is within its error bound."""
     value, error = want.value, want.error
     if dtype in REALS:
         with np.errstate(all="ignore"):
             tiny = {"float64": 1e-300, "float32": 1e-35, "bfloat16": 1e-35}.get(dtype, 0.0)
             near = np.abs(got - value) <= error * 1.01 + tiny
             largest = LARGEST.get(dtype)
-            if largest is not None:  # beyond, infinity or not
+            if largest is not None:  # beyond it the result may be infinite or finite
                 near |= ~(np.abs(value) + error < largest) & ~np.isnan(value)
             right = np.where(np.isnan(value), np.isnan(got), near | (got == value) | np.isinf(error))
     else:

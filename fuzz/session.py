@@ -1,4 +1,4 @@
-"""A run: batches of programs on each target in children, failures minimised, until the numbers or minutes are over."""
+"""A fuzzing session: tests batches of programs on each target in child processes, and minimises failures."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from fuzz.minimise import minimised
 from fuzz.tree import Case
 
 SILENCE = 150.0
-"""Seconds without a word after which a child hangs."""
+"""Seconds without a message after which a child counts as hanging."""
 TARGETS = ("cpu", "portable", "emulator", "opencl", "ranges", "calls")
 BATCH = {"cpu": 8, "portable": 8, "emulator": 4, "opencl": 6, "ranges": 2, "calls": 20}
 SCHEDULES = {"cpu": 3, "portable": 2, "emulator": 1, "opencl": 1, "ranges": 4}
 SHARES = {"cpu": 6, "portable": 2, "emulator": 1, "opencl": 1, "ranges": 1, "calls": 1}
-"""Of how many turns a target has some."""
+"""Weight of each target: number of batches in a round."""
 
 
 @dataclass
@@ -46,7 +46,7 @@ class Counts:
 
 
 def _opencl() -> bool:
-    """Whether there is an OpenCL device: a driver that was asked here would start threads that no child has."""
+    """Whether an OpenCL device exists. A child process asks, because the driver starts threads, which a fork loses."""
     return any(m.get("device") for m in run(lambda send: send({"device": opencl_device()}), SILENCE))
 
 
@@ -55,13 +55,16 @@ def _noting(send: Send, number: int) -> Note:
 
 
 def _judge(send: Send, number: int, failure: Failure | None, target: str) -> None:
-    """Send that a kernel is right, or how it fails."""
+    """Send the result of a kernel: its failure, or that it is correct."""
     failed = failure and {"number": number, "failure": {**failure.to_json(), "target": target}}
     send(failed or {"right": 1})
 
 
 class Session:
-    """``programs`` numbers of each target, dealt in turns so that minutes that end early have seen all of them."""
+    """A session of ``programs`` programs for each target.
+
+    Targets take turns, so that a short time limit covers all targets.
+    """
 
     def __init__(self, options: Options, log: Log, say: Callable[[str], None] = print) -> None:
         self.o, self.log, self.say = options, log, say
@@ -98,7 +101,7 @@ class Session:
             yield range(n, min(n + BATCH[target], self.o.programs))
 
     def _batch(self, target: str, numbers: range) -> None:
-        """One batch; what follows a program that ends its child goes on in another."""
+        """Test a batch. After a program that ends its child process, a new child tests the rest."""
         while numbers:
             at, doing, failed = numbers.start, "", list[tuple[int, Failure]]()
             for message in run(self._work(target, numbers), SILENCE):
@@ -164,7 +167,7 @@ class Session:
     # ------------------------------------------------------------------ failures
 
     def _found(self, number: int, failure: Failure) -> None:
-        """Write down a failure, in its smallest form; of those alike the first one of each program."""
+        """Log a failure with its minimised program, once for each program, template and kind of failure."""
         key = (str(number), failure.template, failure.kind)
         if key in self.seen:
             return
@@ -181,11 +184,11 @@ class Session:
         )
 
     def fails(self, case: Case, like: Failure) -> bool:
-        """Whether a program fails in the same way, on the same target by the same template."""
+        """Whether a program has a failure like ``like``, on its target with its template."""
         return self.failure(case, like) is not None
 
     def failure(self, case: Case, like: Failure) -> Failure | None:
-        """The failure of a program that is like another one."""
+        """The failure of a program that is like ``like``, if any."""
         choice = case.number // BATCH[like.target]
         doing = ""
         for message in run(lambda send: self._programs(like.target, [case], send, like.template, choice), SILENCE):
@@ -200,7 +203,7 @@ class Session:
 
 
 def replay(path: Path, say: Callable[[str], None] = print) -> bool:
-    """Whether a finding's program still fails."""
+    """Run the program of a finding's file; returns whether it still fails."""
     from fuzz.findings import replayed
 
     target, template, case = replayed(path)

@@ -1,4 +1,4 @@
-"""A program as the text of an operator: what is run, and what a finding shows."""
+"""Writes a program as the source of an operator, which the fuzzer runs and findings show."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SIGNS = {
 
 
 def expression(n: Node) -> str:
-    """The text of a value."""
+    """Source of a value."""
     if n.op == "const":
         value = (
             f"{'-' if float(n.value) < 0 else ''}math.inf"
@@ -73,7 +73,7 @@ def expression(n: Node) -> str:
 
 
 def stage(s: Stage) -> str:
-    """The statement that makes a stage."""
+    """Source of the statement that defines a stage."""
     axes, reduced = ([a for a, _ in group] for group in (s.axes, s.reduced))
     extents, inner = tuple(n for _, n in s.reduced), f"lambda {', '.join(reduced)}: "
     body, *more = map(expression, s.body)
@@ -104,7 +104,7 @@ def stage(s: Stage) -> str:
 
 
 def source(case: Case) -> str:
-    """A module with the function ``define``, which returns the results."""
+    """Source of a module with the function ``define``, which returns the results."""
     lines = [f"    {t.name} = te.input({t.name!r}, {t.shape}, {t.dtype!r})" for t in case.inputs]
     lines += [stage(s) for s in case.stages]
     lines.append(f"    return {', '.join(case.outputs)}")
@@ -112,7 +112,7 @@ def source(case: Case) -> str:
 
 
 def definition(text: str) -> Callable[[], Any]:
-    """The function that a module's text defines."""
+    """Returns the function ``define`` of a module's source."""
     names: dict[str, Any] = {}
     exec(compile(text, "<fuzz>", "exec"), names)
     define: Callable[[], Any] = names["define"]

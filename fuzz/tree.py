@@ -1,4 +1,4 @@
-"""Programs as the fuzzer makes them: inputs, stages, and trees of operations on their elements."""
+"""The fuzzer's representation of programs: inputs, stages, and trees of operations on their elements."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 FUNCTIONS = ("exp", "log", "log1p", "sqrt", "rsqrt", "tanh", "erf", "sin", "cos", "floor")
 
 Axis = tuple[str, int]
-"""A name and an extent."""
+"""Name and extent of an axis."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +25,7 @@ class Node:
     value: float | int | bool | str = 0
 
     def walk(self) -> Iterator[Node]:
-        """This node and all below it."""
+        """This node and all its descendants."""
         todo = [self]
         while todo:
             n = todo.pop()
@@ -33,7 +33,7 @@ class Node:
             todo.extend(n.args)
 
     def map(self, change: Callable[[Node], Node | None]) -> Node:
-        """Rebuilt from below; ``change`` gives a replacement or ``None``."""
+        """Rebuilds the tree bottom-up; ``change`` returns a node's replacement or ``None``."""
         made = replace(self, args=tuple(a.map(change) for a in self.args))
         return change(made) or made
 
@@ -51,7 +51,7 @@ def binary(op: str, a: Node, b: Node) -> Node:
 
 
 def cast(a: Node, dtype: str) -> Node:
-    """``a`` as ``dtype``; of a condition 1 or 0."""
+    """Converts ``a`` to ``dtype``; a condition becomes 1 or 0."""
     if a.dtype == dtype:
         return a
     if a.dtype == "bool":
@@ -61,7 +61,7 @@ def cast(a: Node, dtype: str) -> Node:
 
 @dataclass(frozen=True)
 class Input:
-    """An argument. ``below``: its values are indices in [0, below)."""
+    """A program's input. ``below``: its values are indices in [0, below)."""
 
     name: str
     shape: tuple[int, ...]
@@ -73,8 +73,8 @@ class Input:
 class Stage:
     """A tensor over ``axes``: ``kind`` is ``map``, ``reduce``, ``arg``, ``monoid``, ``scan`` or ``scatter``.
 
-    ``how``: the reduction. ``along``: the axis that a scan walks, or that a scatter's ``index`` chooses. ``dtype`` is
-    what the stage is converted to.
+    ``how``: the reduction. ``along``: number of the axis of a scan, or of the axis that a scatter's ``index``
+    addresses. ``dtype``: the type that the stage is converted to.
     """
 
     name: str
@@ -105,7 +105,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Case:
-    """A whole program, and which of the stages are its results."""
+    """A program. ``outputs``: names of the stages that are its results."""
 
     inputs: tuple[Input, ...]
     stages: tuple[Stage, ...]
@@ -114,7 +114,7 @@ class Case:
     number: int = 0
 
     def pruned(self) -> Case:
-        """Without what no result needs."""
+        """The program without the inputs and stages that no result needs."""
         needed, kept = set(self.outputs), list[Stage]()
         for s in reversed(self.stages):
             if s.name in needed:
@@ -128,7 +128,7 @@ class Case:
         return tuple(found[n] for n in self.outputs)
 
     def size(self) -> int:
-        """How large it is, for choosing the smaller of two that fail."""
+        """A measure of the program's size, to choose the smaller of two failing programs."""
         nodes = sum(1 for s in self.stages for t in s.trees for _ in t.walk())
         extents = sum(n for s in self.stages for _, n in (*s.axes, *s.reduced)) + sum(
             n for t in self.inputs for n in t.shape
