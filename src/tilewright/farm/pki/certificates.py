@@ -163,7 +163,7 @@ def revoke(
         authority.issued = [
             replace(i, revoked=when) if i.user in users and i.revoked is None else i for i in authority.issued
         ]
-        authority.save(anew=True, days=days)
+        authority.save(sign_again=True, days=days)
         return Revocation([i for i in authority.issued if i.user in users], server_folders(folder))
 
 
@@ -232,15 +232,15 @@ class _Authority:
             raise FarmError(f"{path} is not the key of an authority", "Restore it from a backup") from None
         self.signer, self.issued = (x509.read_certificate(self.home / CA), key), read_issued(self.home / _ISSUED)
 
-    def save(self, *, anew: bool = False, days: int | None = None) -> bytes:
+    def save(self, *, sign_again: bool = False, days: int | None = None) -> bytes:
         """Writes ``issued.json``, and ``users.json`` for the authority and every server; returns ``users.json``.
 
-        With ``anew``, the list of revoked certificates is signed again even if it is unchanged, to count for ``days``.
+        With ``sign_again``, signs the list of revoked certificates even if it is unchanged, to count for ``days``.
         """
         # All certificates of 0.1 for one user look alike: if one is revoked, none is listed.
         gone = {i.user for i in self.issued if i.revoked is not None}
         rows = [i.to_json() for i in self.issued if i.user not in gone and i.role in ROLES]
-        pem = self._revoked(anew, days)
+        pem = self._revoked(sign_again, days)
         users = list_json("users", [{k: row[k] for k in _USER} for row in rows], revoked=pem.decode())
         issued = list_json("issued", [i.to_json() for i in self.issued])
         replace_files(self.home, {_ISSUED: issued, LIST: pem, USERS: users})
@@ -248,14 +248,14 @@ class _Authority:
             replace_files(home, {USERS: users})
         return users
 
-    def _revoked(self, anew: bool, days: int | None) -> bytes:
+    def _revoked(self, sign_again: bool, days: int | None) -> bytes:
         """The signed list of revoked certificates: today's list if its content is unchanged, else a list with a greater
         number."""
         before, now = _last_list(self.folder), int(time.time())
         # An ended certificate counts on no machine, even if clocks differ. Leaving it out bounds the list.
         gone = {i.serial: i.revoked for i in self.issued if i.revoked is not None and i.not_after + 2 * CLOCKS > now}
         REVOKED.check(len(gone))
-        if not anew and before and before.serials == gone.keys() and 0 <= now - before.made < DAY:
+        if not sign_again and before and before.serials == gone.keys() and 0 <= now - before.made < DAY:
             return x509.revocation_list_pem(before.der)
         # At least the clock: an authority restored from a backup must not reuse the numbers of its later lists.
         number = max(now, before.number + 1 if before else 0)
