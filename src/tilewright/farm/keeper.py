@@ -29,7 +29,7 @@ from tilewright.farm.link import ANSWER_SECONDS, SILENT, Endpoint, Link, Say, en
 from tilewright.farm.log import Log
 from tilewright.farm.messages import PROTOCOL
 from tilewright.farm.pki.identity import ROLES, Peer
-from tilewright.farm.pki.revocations import SIGN_ANEW, WARNING_DAYS
+from tilewright.farm.pki.revocations import SIGN_LIST, WARNING_DAYS
 from tilewright.farm.queues import Queues
 from tilewright.farm.roster import Member, Roster, Session
 from tilewright.farm.shares import Shares
@@ -165,7 +165,7 @@ class Keeper:
                 self._handed_out = newest.number
                 await self._link.publish(subjects.REVOKED, newest.der)
                 if newest.days_left() < WARNING_DAYS:
-                    self.log(f"the list of revoked certificates ends in {newest.days_left()} days. {SIGN_ANEW}")
+                    self.log(f"the list of revoked certificates ends in {newest.days_left()} days. {SIGN_LIST}")
 
     async def _revoked(self, role: str, peer: Peer | None, body: Mapping[str, Any]) -> Any:
         """Answers with the number of the newest list of revoked certificates, and with the list if the peer lacks it.

@@ -25,7 +25,7 @@ from tilewright.forking import steady
 WARNING_DAYS = 30  # days before the end of a certificate, or of the list, from which Tilewright warns
 FRESH = 60.0  # seconds for which a list counts after a keeper has said that it is the newest
 _PATIENCE = 2.0  # seconds to wait for the lock of the list's file: its holder writes one file
-SIGN_ANEW = "Sign a list: `tilewright farm revoke --dir DIR`, and copy its users.json to every server"
+SIGN_LIST = "Sign a list: `tilewright farm revoke --dir DIR`, and copy its users.json to every server"
 _ASKED_AGAIN = "Tilewright asks again within a minute"
 _COPY = "Copy DIR/ca/users.json to every server again"
 
@@ -78,7 +78,7 @@ class Revocations:
         process with this folder. Errors of reading and writing there are ignored.
         """
         self._memory = folder / f"revoked-{self._farm}.crl"
-        self._recall()
+        self._read_stored()
 
     def take(self, der: object) -> bool:
         """Takes a list from any source; returns whether it is newer than the known list. ``der``: the list's bytes, or
@@ -98,7 +98,7 @@ class Revocations:
             )
         self._check_end(found)
         with self._alone():
-            self._recall()
+            self._read_stored()
             known = self.newest
             if known is not None and found.number <= known.number and der != known.der:
                 raise Stale(
@@ -115,7 +115,7 @@ class Revocations:
 
         pem = read_list(path)
         if not pem:
-            raise FarmError(f"{path} has no list of revoked certificates", SIGN_ANEW)
+            raise FarmError(f"{path} has no list of revoked certificates", SIGN_LIST)
         try:
             der = x509.revocation_list_der(pem.encode())
         except ValueError:
@@ -164,7 +164,7 @@ class Revocations:
         """The newest known list. Raises ``Stale`` without a list, or if it has ended."""
         if self.newest is None:
             why = f": {self.trouble}" if self.trouble else ""
-            raise Stale(f"the farm has no list of revoked certificates{why}", _ASKED_AGAIN if why else SIGN_ANEW)
+            raise Stale(f"the farm has no list of revoked certificates{why}", _ASKED_AGAIN if why else SIGN_LIST)
         self._check_end(self.newest)
         return self.newest
 
@@ -195,7 +195,7 @@ class Revocations:
                     held.enter_context(locked(self._memory.parent, _PATIENCE))
             yield
 
-    def _recall(self) -> None:
+    def _read_stored(self) -> None:
         """Reads the stored list. An ended list is useful too: it shows which lists are older."""
         with contextlib.suppress(OSError, FarmError):
             found = self.read(self._memory.read_bytes()) if self._memory else None
@@ -209,4 +209,4 @@ class Revocations:
 
     def _check_end(self, found: RevocationList) -> None:
         if found.until < time.time():
-            raise Stale(f"the list of revoked certificates ended on {minute(found.until)}", SIGN_ANEW)
+            raise Stale(f"the list of revoked certificates ended on {minute(found.until)}", SIGN_LIST)

@@ -154,7 +154,7 @@ def certs(folder: Path = argument(metavar="[DIR]", default=Path(), envvar="TILEW
       tilewright farm certs /etc/tilewright/runner --json
     """
     from tilewright.farm.pki.certificates import expiring, listing, revocation_list
-    from tilewright.farm.pki.revocations import SIGN_ANEW, WARNING_DAYS
+    from tilewright.farm.pki.revocations import SIGN_LIST, WARNING_DAYS
 
     now = time.time()
     found = listing(folder)
@@ -172,7 +172,7 @@ def certs(folder: Path = argument(metavar="[DIR]", default=Path(), envvar="TILEW
     signed = revocation_list(folder) if is_authority else None
     if is_authority and (signed is None or signed.days_left(now) < WARNING_DAYS):
         when = "has ended, or does not exist" if signed is None else f"ends in {signed.days_left(now)} days"
-        click.echo(f"warning: the list of revoked certificates {when}. {SIGN_ANEW}", err=True)
+        click.echo(f"warning: the list of revoked certificates {when}. {SIGN_LIST}", err=True)
     rows = []
     for c in found:
         left = c.days_left(now)
