@@ -38,7 +38,7 @@ from tilewright.cost_model.features import LEAST, static_of
 from tilewright.cost_model.gpu_prior import GpuPrior
 from tilewright.cost_model.transfer import Run, TransferModel
 from tilewright.insight.calibration import pairwise_accuracy
-from tilewright.insight.foreseen import CLEAR
+from tilewright.insight.model_ranking import CLEAR
 from tilewright.kernels.templates import default_schedule
 
 Floats = NDArray[np.float64]

@@ -51,7 +51,7 @@ from tilewright.cost_model.base import Stateless
 from tilewright.cost_model.choice import CONSIDERED, choice
 from tilewright.cost_model.xgb import XGBoostCostModel
 from tilewright.insight.calibration import pairwise_accuracy
-from tilewright.insight.foreseen import CLEAR, TOP
+from tilewright.insight.model_ranking import CLEAR, TOP
 
 Floats = NDArray[np.float64]
 

@@ -60,7 +60,7 @@ def evaluate(db: str | None = DB, target: str = TARGET, threads: int = THREADS) 
     Examples:
       tilewright model evaluate --db tuned.db
     """
-    from tilewright.insight.foreseen import evaluate as evaluate_model
+    from tilewright.insight.model_ranking import evaluate as evaluate_model
     from tilewright.tuner import models
 
     with open_database(db) as database:

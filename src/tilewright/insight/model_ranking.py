@@ -21,7 +21,7 @@ TOP = 8
 
 
 @dataclass(frozen=True)
-class Foreseen(Json):
+class ModelRanking(Json):
     """How well scores rank the trials of one run.
 
     ``clear``: share of the pairs with times more than 5% apart that the model orders right, 0.5 for guessing.
@@ -37,7 +37,7 @@ class Foreseen(Json):
     top: float
 
 
-def evaluate(database: Database, model: TransferModel, kind: str) -> Iterator[Foreseen]:
+def evaluate(database: Database, model: TransferModel, kind: str) -> Iterator[ModelRanking]:
     """Evaluates a model on every run for a kind of target."""
     for run, task, records in runs_of(database, kind):
         features = FeatureExtractor(task)
@@ -50,7 +50,7 @@ def evaluate(database: Database, model: TransferModel, kind: str) -> Iterator[Fo
         scores = model.scores(features.shared_names, features.shared(schedules))[timed]
         prior = analytic_prior(task, features).predict(schedules)[timed]
         best = speeds[np.argsort(-scores, kind="stable")[:TOP]].max()
-        yield Foreseen(
+        yield ModelRanking(
             run, task.workload.label, len(records), _in_order(scores, speeds), _in_order(prior, speeds),
             float(np.exp(speeds.max() - best)),
         )  # fmt: skip
