@@ -111,9 +111,9 @@ def sort_links(request: Request, now: Sort, columns: Mapping[str, str], anchor: 
     """
     found = {}
     for column, order in columns.items():
-        turned = order == now.order and not now.descending
+        reverse = order == now.order and not now.descending
         shown = ("descending" if now.descending else "ascending") if order == now.order else ""
-        href = link(request, order=order, descending=1 if turned else None, page=None) + f"#{anchor}"
+        href = link(request, order=order, descending=1 if reverse else None, page=None) + f"#{anchor}"
         found[column] = {"href": href, "order": shown}
     return found
 
