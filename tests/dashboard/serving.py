@@ -11,20 +11,20 @@ import httpx
 
 from tilewright.dashboard.app import create_app
 from tilewright.dashboard.farm_source import FarmSource
-from tilewright.dashboard.serving.serve import make_server, open_place
+from tilewright.dashboard.serving.serve import bind_address, make_server
 
 
 @contextmanager
 def dashboard(db: str | Path, farm: FarmSource | None = None) -> Iterator[str]:
     """Its address, without a slash at the end."""
-    place = open_place("127.0.0.1", 0)
+    binding = bind_address("127.0.0.1", 0)
     listening = threading.Event()
-    server = make_server(create_app(str(db), place.access, farm), place, ready=lambda _: listening.set())
+    server = make_server(create_app(str(db), binding.access, farm), binding, ready=lambda _: listening.set())
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
         assert listening.wait(60.0)
-        yield place.url.rstrip("/")
+        yield binding.url.rstrip("/")
     finally:
         server.stop()
         thread.join(60.0)

@@ -16,7 +16,7 @@ from tilewright.core import UsageError
 from tilewright.dashboard.app import create_app
 from tilewright.dashboard.serving.access import Access
 from tilewright.dashboard.serving.notes import MOST_BODY
-from tilewright.dashboard.serving.serve import open_place
+from tilewright.dashboard.serving.serve import bind_address
 from tilewright.database import Database, RunFilter
 from tilewright.database.runs import LONGEST_NOTE
 
@@ -153,4 +153,4 @@ def test_nothing_is_written_unless_it_is_asked_for(stored: tuple[Path, str]) -> 
     with pytest.raises(UsageError, match="writing notes needs a token"):
         Access(writable=True)
     with pytest.raises(UsageError, match="--token-file"):
-        open_place("127.0.0.1", 0, writable=True)
+        bind_address("127.0.0.1", 0, writable=True)

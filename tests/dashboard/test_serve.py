@@ -25,7 +25,7 @@ from starlette.routing import Route
 from tilewright.core import TilewrightError, UsageError
 from tilewright.dashboard.serving.access import Guard
 from tilewright.dashboard.serving.connections import DEFAULT, Limits
-from tilewright.dashboard.serving.serve import Place, Server, make_server, open_place
+from tilewright.dashboard.serving.serve import Binding, Server, bind_address, make_server
 
 TOKEN = "correct-horse-battery"
 PLENTY = 60.0  # seconds, for what takes a moment on a machine that does nothing else
@@ -38,7 +38,7 @@ class App:
         self.streams = 0
         self.ended = threading.Event()
 
-    def starlette(self, place: Place) -> Starlette:
+    def starlette(self, binding: Binding) -> Starlette:
         async def page(request: Request) -> Response:
             return PlainTextResponse("a page")
 
@@ -72,14 +72,14 @@ class App:
             routes=[
                 Route("/", page), Route("/live", stream), Route("/flood", flood), Route("/login", form, methods=["POST"])
             ],
-            middleware=[Middleware(Guard, access=place.access)],
+            middleware=[Middleware(Guard, access=binding.access)],
         )  # fmt: skip
 
 
 class Served:
-    def __init__(self, server: Server, place: Place, app: App, thread: threading.Thread) -> None:
-        self.server, self.place, self.app, self.thread = server, place, app, thread
-        self.port = place.access.port or 0
+    def __init__(self, server: Server, binding: Binding, app: App, thread: threading.Thread) -> None:
+        self.server, self.binding, self.app, self.thread = server, binding, app, thread
+        self.port = binding.access.port or 0
 
     def connect(self, source: str = "127.0.0.1") -> http.client.HTTPConnection:
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=PLENTY, source_address=(source, 0))
@@ -108,9 +108,9 @@ class Served:
 
 
 @contextlib.contextmanager
-def served(limits: Limits = DEFAULT, **place: Any) -> Iterator[Served]:
+def served(limits: Limits = DEFAULT, **options: Any) -> Iterator[Served]:
     app = App()
-    opened = open_place("127.0.0.1", 0, **place)
+    opened = bind_address("127.0.0.1", 0, **options)
     ready = threading.Event()
     server = make_server(app.starlette(opened), opened, limits, lambda _url: ready.set())
     thread = threading.Thread(target=server.run)
@@ -151,7 +151,7 @@ def test_an_answer_says_no_more_than_it_must(one: Served) -> None:
     assert "server" not in headers
     assert "date" in headers
     assert headers["x-frame-options"] == "DENY"
-    assert one.place.url == f"http://127.0.0.1:{one.port}/"
+    assert one.binding.url == f"http://127.0.0.1:{one.port}/"
 
 
 def test_proxy_headers_are_not_believed(one: Served) -> None:
@@ -422,7 +422,7 @@ def test_pages_are_served_by_https(certificate: tuple[Path, Path], tmp_path: Pat
     token.write_text(TOKEN)
     trusting = ssl.create_default_context(cafile=str(cert))
     with served(tls_cert=cert, tls_key=key, token_file=token) as found:
-        assert found.place.url.startswith("https://")
+        assert found.binding.url.startswith("https://")
         c = http.client.HTTPSConnection("127.0.0.1", found.port, timeout=PLENTY, context=trusting)
         for headers, status in (({}, 401), ({"Authorization": f"Bearer {TOKEN}"}, 200)):
             c.request("GET", "/", headers=headers)
@@ -430,8 +430,8 @@ def test_pages_are_served_by_https(certificate: tuple[Path, Path], tmp_path: Pat
             reply.read()
             assert reply.status == status
         c.close()
-        assert found.place.tls is not None
-        assert found.place.tls.minimum_version >= ssl.TLSVersion.TLSv1_2
+        assert found.binding.tls is not None
+        assert found.binding.tls.minimum_version >= ssl.TLSVersion.TLSv1_2
     with served(EIGHT, tls_cert=cert, tls_key=key) as found, contextlib.ExitStack() as stack:
         for _ in range(30):  # handshakes that do not begin are connections too
             stack.enter_context(socket.create_connection(("127.0.0.1", found.port)))
@@ -462,7 +462,7 @@ def test_what_is_no_certificate(certificate: tuple[Path, Path], tmp_path: Path) 
         ((tmp_path / "missing.pem", key), "No such file"),
     ):
         with pytest.raises(TilewrightError, match=words) as caught:
-            open_place("127.0.0.1", 0, tls_cert=pair[0], tls_key=pair[1])
+            bind_address("127.0.0.1", 0, tls_cert=pair[0], tls_key=pair[1])
         assert caught.value.hint
 
 
@@ -486,7 +486,7 @@ def test_other_machines_need_a_login_and_encryption(
 ) -> None:
     cert, key = certificate if "tls" in given else (None, None)
     with pytest.raises(UsageError) as caught:
-        open_place(
+        bind_address(
             host, 0, token_file=tmp_path / "token" if "token" in given else None, tls_cert=cert, tls_key=key,
             behind_proxy="proxy" in given,
         )  # fmt: skip
@@ -496,29 +496,29 @@ def test_other_machines_need_a_login_and_encryption(
 
 def test_a_proxy_on_this_machine_needs_a_login() -> None:
     with pytest.raises(UsageError, match="--token-file FILE"):
-        open_place("127.0.0.1", 0, behind_proxy=True)
+        bind_address("127.0.0.1", 0, behind_proxy=True)
 
 
 def test_with_both_it_listens_everywhere(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.touch(0o600)
     token.write_text(TOKEN)
-    place = open_place("0.0.0.0", 0, token_file=token, behind_proxy=True, allow_hosts=("gpu1.example.org",))
-    with place.listener:
-        assert place.access.knows("gpu1.example.org")
-        assert not place.access.knows("0.0.0.0")
-        assert place.url == f"http://gpu1.example.org:{place.access.port}/"
+    binding = bind_address("0.0.0.0", 0, token_file=token, behind_proxy=True, allow_hosts=("gpu1.example.org",))
+    with binding.listener:
+        assert binding.access.knows("gpu1.example.org")
+        assert not binding.access.knows("0.0.0.0")
+        assert binding.url == f"http://gpu1.example.org:{binding.access.port}/"
 
 
 def test_a_port_that_is_taken() -> None:
-    with open_place("localhost", 0).listener as listener:
+    with bind_address("localhost", 0).listener as listener:
         port = listener.getsockname()[1]
         with pytest.raises(TilewrightError, match=f"port {port}: Address already in use") as caught:
-            open_place("127.0.0.1", port)
+            bind_address("127.0.0.1", port)
     assert "--port" in caught.value.hint
 
 
 @pytest.mark.parametrize("host", ["", "no such host", "256.1.1.1", "a" * 300])
 def test_what_is_no_host(host: str) -> None:
     with pytest.raises(TilewrightError):
-        open_place(host, 0)
+        bind_address(host, 0)

@@ -84,15 +84,15 @@ def command(
     from tilewright.dashboard.app import create_app
     from tilewright.dashboard.farm_source import FarmSource
     from tilewright.dashboard.serving.connections import Limits
-    from tilewright.dashboard.serving.serve import open_place, serve
+    from tilewright.dashboard.serving.serve import bind_address, serve
 
     open_database(db).close()  # errors of the database come before the server listens
     farm = FarmSource(address, certs_for(address, certs)) if address else None
-    place = open_place(
+    binding = bind_address(
         host, port, token_file=token_file, tls_cert=tls_cert, tls_key=tls_key, behind_proxy=behind_proxy,
         allow_hosts=allow_host, writable=writable,
     )  # fmt: skip
-    serve(create_app(where, place.access, farm), place, Limits(max_connections), ready)
+    serve(create_app(where, binding.access, farm), binding, Limits(max_connections), ready)
     return 0
 
 

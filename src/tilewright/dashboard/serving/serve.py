@@ -37,7 +37,7 @@ _STOP_SECONDS = 3  # for running responses, once the server is told to stop
 
 
 @dataclass(frozen=True)
-class Place:
+class Binding:
     """A bound socket with its access rules, TLS context (``None`` for HTTP) and URL."""
 
     listener: socket.socket
@@ -46,7 +46,7 @@ class Place:
     url: str
 
 
-def open_place(
+def bind_address(
     host: str,
     port: int,
     *,
@@ -56,7 +56,7 @@ def open_place(
     behind_proxy: bool = False,
     allow_hosts: tuple[str, ...] = (),
     writable: bool = False,
-) -> Place:
+) -> Binding:
     """Binds ``host`` and ``port`` (0 for a free port) if the options make this address safe.
 
     Raises ``UsageError`` with the missing option otherwise, ``DashboardError`` if the port cannot be bound, and
@@ -77,7 +77,7 @@ def open_place(
     access = Access(token, names, context is not None, behind_proxy, port, writable)
     shown = (split_host(allow_hosts[0])[0] if allow_hosts else "localhost") if _is_wildcard(address[0]) else host
     shown = f"[{shown}]" if ":" in shown else shown
-    return Place(listener, access, context, f"{'https' if context else 'http'}://{shown}:{port}/")
+    return Binding(listener, access, context, f"{'https' if context else 'http'}://{shown}:{port}/")
 
 
 def _check(host: str, loopback: bool, token: bool, tls: bool, proxy: bool) -> None:
@@ -140,27 +140,29 @@ def _tls_context(cert: Path, key: Path) -> ssl.SSLContext:
 # --------------------------------------------------------------------------- the server
 
 
-def serve(app: Any, place: Place, limits: Limits = DEFAULT, ready: Callable[[str], None] = lambda _url: None) -> None:
+def serve(
+    app: Any, binding: Binding, limits: Limits = DEFAULT, ready: Callable[[str], None] = lambda _url: None
+) -> None:
     """Serves ``app`` until Ctrl-C, SIGTERM or ``Server.stop``; live pages end at once, other responses within
     seconds."""
-    make_server(app, place, limits, ready).run()
+    make_server(app, binding, limits, ready).run()
 
 
 def make_server(
-    app: Any, place: Place, limits: Limits = DEFAULT, ready: Callable[[str], None] = lambda _url: None
+    app: Any, binding: Binding, limits: Limits = DEFAULT, ready: Callable[[str], None] = lambda _url: None
 ) -> Server:
     """Creates a server without starting it. ``ready`` is called with the URL once the server listens."""
     _need_files(limits)
     # Behind a proxy all clients have the proxy's address.
-    listener = Listener(place.listener, limits, limits.connections if place.access.behind_proxy else limits.share)
+    listener = Listener(binding.listener, limits, limits.connections if binding.access.behind_proxy else limits.share)
     config = uvicorn.Config(
         Arrivals(app, listener), lifespan="on", loop="none", http="h11", ws="none", interface="asgi3", log_config=None,
         log_level="error", access_log=False, proxy_headers=False, server_header=False, timeout_keep_alive=_IDLE_SECONDS,
         timeout_graceful_shutdown=_STOP_SECONDS, h11_max_incomplete_event_size=MOST_HEADERS,
     )  # fmt: skip
     config.load()
-    config.ssl = place.tls
-    return Server(config, listener, lambda: ready(place.url))
+    config.ssl = binding.tls
+    return Server(config, listener, lambda: ready(binding.url))
 
 
 def _need_files(limits: Limits) -> None:
