@@ -23,10 +23,10 @@ def _views(site: Site, request: Request) -> list[KernelView]:
     op = text(request, "op")
     found = site.answers.get(("kernels", op), 2.0, lambda: site.database.best_kernels(MOST, op))
     words = (text(request, "q") or "").lower().split()
-    return [v for v in found if all(word in _said(v) for word in words)]
+    return [v for v in found if all(word in _search_text(v) for word in words)]
 
 
-def _said(view: KernelView) -> str:
+def _search_text(view: KernelView) -> str:
     k = view.kernel
     return f"{k.task.workload.label} {k.device_model} {k.task.target.name} {k.state} {k.run_id}".lower()
 

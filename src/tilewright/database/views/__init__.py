@@ -325,11 +325,11 @@ def _filtered(wanted: Select[Any], where: RunFilter, dead: Sequence[str]) -> Sel
         if value is not None:
             wanted = wanted.where(r[name] == value)
     for word in where.search.split():
-        wanted = wanted.where(_said(word))
+        wanted = wanted.where(_matches(word))
     return wanted
 
 
-def _said(word: str) -> ColumnElement[bool]:
+def _matches(word: str) -> ColumnElement[bool]:
     """Condition that a run matches a search word; ``NAME=VALUE`` matches a parameter, ``#TAG`` a tag."""
     r, w, s, t = schema.run.c, schema.workload.c, schema.alias.c, schema.target.c
     if word.startswith("#"):

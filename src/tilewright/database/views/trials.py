@@ -178,10 +178,10 @@ def _these(
     run_id: str, status: str | None = None, template: str | None = None, search: str = ""
 ) -> list[ColumnElement[bool]]:
     given = {"run_id": run_id, "status": status, "template": template}
-    return [*(_T[name] == value for name, value in given.items() if value is not None), *map(_said, search.split())]
+    return [*(_T[name] == value for name, value in given.items() if value is not None), *map(_matches, search.split())]
 
 
-def _said(word: str) -> ColumnElement[bool]:
+def _matches(word: str) -> ColumnElement[bool]:
     """Condition that a trial matches a search word; ``KNOB=VALUE`` matches a knob's value."""
     knob, equals, value = word.partition("=")
     if equals:
