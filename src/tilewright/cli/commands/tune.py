@@ -178,13 +178,13 @@ def command(
     words = (kernel.reference if kernel else op, *(f"{k}={v}" for k, v in values.items()))
     rows, codes = {}, [0]
     for name, one in found.items():
-        rows[name], code = _told(one, words, f"{name}: " if several else "", compares=farm is None)
+        rows[name], code = _report_result(one, words, f"{name}: " if several else "", compares=farm is None)
         codes.append(code)
     report({"classes": rows} if several else next(iter(rows.values())))
     return max(codes)
 
 
-def _told(
+def _report_result(
     result: TuneResult | TilewrightError, words: Sequence[str], prefix: str, *, compares: bool
 ) -> tuple[dict[str, Any], int]:
     """Prints a run's result; returns its JSON and the exit code.

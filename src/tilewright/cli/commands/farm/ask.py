@@ -64,7 +64,7 @@ def drain(name: str = NAME, reached: Reached = REACHED) -> int:
     Examples:
       tilewright farm drain gpu-7 tls://farm.example.org:8786 --certs certs
     """
-    return _tell("drain", name, "finishes its work, then leaves the farm", reached)
+    return _command("drain", name, "finishes its work, then leaves the farm", reached)
 
 
 @declared("quarantine")
@@ -81,7 +81,7 @@ def quarantine(
     Examples:
       tilewright farm quarantine gpu-7 tls://farm.example.org:8786 --why "fan replaced"
     """
-    return _tell("quarantine", name, "is in quarantine", reached, why=why)
+    return _command("quarantine", name, "is in quarantine", reached, why=why)
 
 
 @declared("release")
@@ -94,10 +94,10 @@ def release(name: str = NAME, reached: Reached = REACHED) -> int:
     Examples:
       tilewright farm release gpu-7 tls://farm.example.org:8786
     """
-    return _tell("release", name, "takes work again", reached)
+    return _command("release", name, "takes work again", reached)
 
 
-def _tell(what: str, name: str, done: str, reached: Reached, **more: str) -> int:
+def _command(what: str, name: str, done: str, reached: Reached, **more: str) -> int:
     with _farm(reached, ("administrator",)) as farm:
         farm.ask(what, timeout=SHORT, name=name, **more)
     report({"name": name, "done": what}, f"{name} {done}")

@@ -328,7 +328,7 @@ def on_signals(first: Callable[[], object], again: Callable[[], object] = lambda
     loop = asyncio.get_running_loop()
     heard: list[float] = []
 
-    def told() -> None:
+    def on_signal() -> None:
         heard.append(time.monotonic())
         if len(heard) == 1:
             first()
@@ -337,4 +337,4 @@ def on_signals(first: Callable[[], object], again: Callable[[], object] = lambda
 
     for s in (signal.SIGTERM, signal.SIGINT):
         with contextlib.suppress(NotImplementedError):
-            loop.add_signal_handler(s, told)
+            loop.add_signal_handler(s, on_signal)

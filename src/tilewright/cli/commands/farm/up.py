@@ -140,7 +140,7 @@ class _Up:
     async def run_with(self, hub: Hub, named: str, show: Callable[[str], None]) -> int:
         """Runs server and children; returns the exit code. ``show`` is called with the address once the runners take
         work."""
-        on_signals(self._told, self._hurry.set)
+        on_signals(self._drain, self._hurry.set)
         try:
             if not await self._unless_told(hub.start()):
                 return 0
@@ -151,7 +151,7 @@ class _Up:
 
     async def run_for(self, address: str, leash: bool) -> int:
         """Runs children for a farm at ``address``; returns the exit code."""
-        on_signals(self._told, self._hurry.set)
+        on_signals(self._drain, self._hurry.set)
         if not leash:
             return await self._work(address, lambda _address: None)
         held = asyncio.create_task(hold())
@@ -200,7 +200,7 @@ class _Up:
         await asyncio.gather(doing, return_exceptions=True)
         return False
 
-    def _told(self) -> None:
+    def _drain(self) -> None:
         say(f"draining for at most {self._drain_seconds:.0f} s; a second signal stops at once")
         self._leave.set()
 
@@ -210,7 +210,7 @@ class _Up:
                 say("the process that started these runners is gone")
                 self._hurry.set()
             if not self._leave.is_set():
-                self._told()
+                self._drain()
 
 
 def _gone(children: list[Child]) -> bool:
