@@ -176,17 +176,17 @@ def test_only_hosts_that_are_ours(host: str, status: int) -> None:
 
 def test_an_address_that_was_connected_to_is_no_foreign_name() -> None:
     access = Access(port=8765)
-    assert access.knows("10.1.2.3:8765", "10.1.2.3")
-    assert access.knows("10.1.2.3:8765", "::ffff:10.1.2.3")
-    assert not access.knows("10.1.2.3:8765", "10.1.2.4")
-    assert not access.knows("evil.example:8765", "evil.example")
+    assert access.accepts_host("10.1.2.3:8765", "10.1.2.3")
+    assert access.accepts_host("10.1.2.3:8765", "::ffff:10.1.2.3")
+    assert not access.accepts_host("10.1.2.3:8765", "10.1.2.4")
+    assert not access.accepts_host("evil.example:8765", "evil.example")
 
 
 def test_behind_a_proxy_the_port_is_the_proxys() -> None:
     access = Access(TOKEN, ("box.example.org",), behind_proxy=True, port=8765)
-    assert access.knows("box.example.org")
-    assert access.knows("box.example.org:8443")
-    assert not access.knows("evil.example")
+    assert access.accepts_host("box.example.org")
+    assert access.accepts_host("box.example.org:8443")
+    assert not access.accepts_host("evil.example")
 
 
 def test_a_request_has_one_host(free: TestClient) -> None:

@@ -505,8 +505,8 @@ def test_with_both_it_listens_everywhere(tmp_path: Path) -> None:
     token.write_text(TOKEN)
     binding = bind_address("0.0.0.0", 0, token_file=token, behind_proxy=True, allow_hosts=("gpu1.example.org",))
     with binding.listener:
-        assert binding.access.knows("gpu1.example.org")
-        assert not binding.access.knows("0.0.0.0")
+        assert binding.access.accepts_host("gpu1.example.org")
+        assert not binding.access.accepts_host("0.0.0.0")
         assert binding.url == f"http://gpu1.example.org:{binding.access.port}/"
 
 

@@ -83,7 +83,7 @@ def guarded(app: WSGIApplication, access: Access) -> WSGIApplication:
         if method not in READING:
             _read_away(environ)
             return _refuse(start_response, "405 Method Not Allowed", "This dashboard is for reading only")
-        if not access.knows(host):
+        if not access.accepts_host(host):
             return _refuse(start_response, "421 Misdirected Request", "The Host header does not name this dashboard")
 
         def start(status: str, headers: list[tuple[str, str]], *rest: Any) -> Callable[[bytes], object]:

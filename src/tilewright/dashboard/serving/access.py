@@ -96,7 +96,7 @@ class Access:
         port = "" if self.port is None else f"-{self.port}"
         return f"{'__Host-' if self.secure else ''}tilewright{port}"
 
-    def knows(self, given: str, local: str | None = None) -> bool:
+    def accepts_host(self, given: str, local: str | None = None) -> bool:
         """Whether a ``Host`` header names this server. ``local``: the address at which the client reached the server.
 
         That address is accepted too: unlike a name, DNS rebinding cannot forge it.
@@ -341,7 +341,7 @@ class Guard:
         hosts = headers_of(scope, b"host")
         if len(hosts) != 1 or not path.startswith("/"):
             return 400, "A request names one host, and a path on it", []
-        if not access.knows(hosts[0], scope["server"][0] if scope.get("server") else None):
+        if not access.accepts_host(hosts[0], scope["server"][0] if scope.get("server") else None):
             hint = "If it should be, start the dashboard with --allow-host and this name"
             return 421, f"{hosts[0][:100]} is not a name of this dashboard. {hint}", []
         if access.token is None or path == "/static" or path.startswith("/static/"):
