@@ -15,7 +15,7 @@ from tilewright.dashboard.errors import refuse
 from tilewright.dashboard.serving.access import headers_of_safety, network_of
 
 _LEAST_SHARE = 8  # a browser opens six connections
-_MOST_TOLD = 1000  # most clients that are logged as at their limit
+_MOST_LOGGED = 1000  # most clients that are logged as at their limit
 
 _log = logging.getLogger("tilewright.dashboard")
 
@@ -120,7 +120,7 @@ class Listener(socket.socket):
         self.share = share
         self._later = later
         self._held: dict[tuple[str, int], Connection] = {}
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
         self._paused = True
 
     def accept(self) -> tuple[socket.socket, Any]:
@@ -137,7 +137,7 @@ class Listener(socket.socket):
         own = [c for c in held if c.client == client]
         crowd = own if len(own) >= self.share else held if len(held) >= self.limits.connections else []
         if crowd:
-            self._tell(client if crowd is own else "All addresses together", len(crowd))
+            self._log_limit(client if crowd is own else "All addresses together", len(crowd))
             oldest = min((c for c in crowd if c.waits), key=lambda c: c.since, default=None)
             if oldest is None:
                 raw.close()
@@ -150,10 +150,10 @@ class Listener(socket.socket):
         self._held[str(peer[0]), peer[1]] = connection
         return raw, peer
 
-    def _tell(self, who: str, count: int) -> None:
+    def _log_limit(self, who: str, count: int) -> None:
         """Logs, once for each client, that the client is at its limit."""
-        if who not in self._told and len(self._told) < _MOST_TOLD:
-            self._told.add(who)
+        if who not in self._logged and len(self._logged) < _MOST_LOGGED:
+            self._logged.add(who)
             _log.warning(
                 "%s: %d connections open, the limit (%s). A new one ends the one that has owed a request for longest",
                 who, count, self.limits.setting,
