@@ -530,7 +530,7 @@ def test_a_farm_with_stale_streams_starts_and_keeps_those_written_to_last(tmp_pa
             link = hub.keeper._link
             job = await link.stored(f"JOBS-stale-{count - 1}", f"jobs.stale-{count - 1}.local.s.1")
             assert hub.keeper.queues.claim(["fresh"], "runner new") is False
-            await hub.keeper.queues.there(["fresh"])
+            await hub.keeper.queues.wait_made(["fresh"])
             return len(known), job
         finally:
             await hub.stop()

@@ -244,7 +244,7 @@ class SimulatedFarm:
         """Have the server queue jobs for a place that no worker serves."""
         assert self.hub is not None
         self.hub.keeper.queues.claim([place], "runner nobody")
-        await self.hub.keeper.queues.there([place])
+        await self.hub.keeper.queues.wait_made([place])
 
     async def lose_artifacts(self) -> None:
         """Delete all artifacts on the server, as the server does when it runs out of space."""

@@ -253,7 +253,7 @@ class Keeper:
         return self._join(member) if ready else self._join_later(role, peer, body, places)
 
     async def _join_later(self, role: str, peer: Peer | None, body: Mapping[str, Any], places: list[str]) -> Any:
-        await self.queues.there(places)
+        await self.queues.wait_made(places)
         return self._join(self._admitted(role, peer, body))
 
     def _admitted(self, role: str, peer: Peer | None, body: Mapping[str, Any]) -> Member:

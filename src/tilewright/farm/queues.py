@@ -99,7 +99,7 @@ class Queues:
             self.known[place].idle = math.inf
         return all(self.known[p].made for p in places)
 
-    async def there(self, places: Collection[str]) -> None:
+    async def wait_made(self, places: Collection[str]) -> None:
         """Waits until the server has the queues of claimed places. Raises ``FarmError`` where it has no room."""
         await asyncio.gather(*(asyncio.shield(self._made(p)) for p in places if not self._is_made(p)))
 
@@ -179,7 +179,7 @@ class Queues:
             await self._drop(stream)
         if place in self.known:
             self.known[place].made = False
-            await self.there([place])
+            await self.wait_made([place])
 
     def _give_up(self, place: str) -> None:
         del self.known[place]
