@@ -28,7 +28,7 @@ from tilewright.torch import use
 
 CONV = {"n": 1, "ci": 16, "h": 5, "w": 6, "co": 24, "kh": 3, "kw": 3, "padding": 1, "dtype": "float16"}
 SHORT, LONG, HALF = 24, 128, 72
-"""K of the matmuls: of the kernel with one launch, of the one with a workspace, and of the one with tensor maps."""
+"""K of the matmul kernels: with one launch, with split K and a workspace, and with tensor maps."""
 
 
 def fill(folder: Path) -> None:

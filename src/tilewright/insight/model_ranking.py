@@ -22,7 +22,7 @@ TOP = 8
 
 @dataclass(frozen=True)
 class ModelRanking(Json):
-    """How well scores rank the trials of one run.
+    """Quality with which a model's scores rank the trials of one run.
 
     ``clear``: share of the pairs with times more than 5% apart that the model orders right, 0.5 for guessing.
     ``prior``: that share for the analytic prior. ``top``: least time of the eight best scores, over the least time of

@@ -16,7 +16,7 @@ def command(
 ) -> None:
     """List the stored kernels, the fastest of each task, newest first.
 
-    OP and KEY=VALUE list those of one operator (a name, or FILE.py:function) with these parameters.
+    OP and KEY=VALUE limit the list to kernels of one operator (a name, or FILE.py:function) with the parameters.
 
     \b
     Examples:

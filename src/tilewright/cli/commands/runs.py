@@ -44,7 +44,7 @@ def command(
 ) -> None:
     """List tuning runs, newest first.
 
-    OP and KEY=VALUE list those of one operator (a name, or FILE.py:function) with these parameters.
+    OP and KEY=VALUE limit the list to runs of one operator (a name, or FILE.py:function) with the parameters.
 
     \b
     Examples:

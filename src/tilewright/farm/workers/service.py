@@ -74,7 +74,7 @@ class Service(ABC):
 
     @abstractmethod
     def greeting(self) -> dict[str, Any]:
-        """What the service offers: ``places``, and ``device`` and ``offers`` for people to read."""
+        """The service's offer in its first message: ``places``, and ``device`` and ``offers`` for people to read."""
 
     @abstractmethod
     def execute(self, payload: Mapping[str, Any], paths: Mapping[str, str]) -> Reply:

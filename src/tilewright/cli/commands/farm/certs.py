@@ -143,7 +143,7 @@ def revoke(
 
 @declared("certs")
 def certs(folder: Path = argument(metavar="[DIR]", default=Path(), envvar="TILEWRIGHT_CERTS")) -> None:
-    """List a farm's certificates, and warn of those that end within 30 days.
+    """List a farm's certificates, and warn of certificates that end within 30 days.
 
     DIR is the folder that farm init made, or one certificate's folder on its machine. [default: $TILEWRIGHT_CERTS, else
     the current folder]
