@@ -1,1 +1,1 @@
-"""The template of row programs (CPU): softmax, norms, and reductions of trailing axes."""
+"""The CPU template of row reductions: softmax, norms, and reductions over trailing axes."""

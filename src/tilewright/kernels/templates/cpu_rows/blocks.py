@@ -1,10 +1,10 @@
-"""Prints the accumulation of moments (``moments.py``): by blocks of vectors that are in registers.
+"""Prints the accumulation of moments (``moments.py``) in blocks of vectors that are in registers.
 
-Lanes keep a pivot, their first element, and of what is left without it a sum and the sum of
-squared deviations; they share a count. A block of ``k`` vectors adds its own sum and its deviations from its own
-mean, lane by lane, and what its mean is away from that of all before. The pivot makes no difference but to rounding,
-which is then in proportion to the elements' spread. Tails are blocks of one vector in which some lanes count nothing:
-accumulators of their own.
+Each lane keeps a pivot (the lane's first element), the sum of elements minus the pivot, and the sum of their squared
+deviations. All lanes share one count. A block of ``k`` vectors adds, lane by lane, the block's sum, its squared
+deviations from the block's mean, and a term for the distance between the block's mean and the running mean. The pivot
+only affects rounding: it makes rounding errors proportional to the elements' spread. A tail is a block of one
+partial vector; tails have separate accumulators, and their unused lanes are masked out at the end.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from tilewright.kernels.codegen.writer import Writer
 from tilewright.kernels.families.row_reduction import RowStage
 
 WHOLE, TAIL = 0, 1
-"""Accumulators: of whole vectors, and of those of which some lanes are in use."""
+"""The two sets of accumulators: for full vectors, and for the partial vector at a row's end."""
 
 
 def start(w: Writer, s: RowStage, q: int, kind: str, vector: str, total: str) -> None:
-    """Declare a row's accumulators, of lanes ``kind``: count and its inverse, pivot, sum, squared deviations.
+    """Declare a row's accumulators: count and its inverse, pivot, sum, squared deviations.
 
-    ``total``: the type of vectors of sums.
+    ``kind``, ``vector`` and ``total``: C types of a lane, of a vector of elements, and of a vector of sums.
     """
     for part in (WHOLE, TAIL):
         w.line(f"{kind} {s.name}n_{q}_{part} = 0, {s.name}r_{q}_{part} = 0;")
@@ -29,7 +29,7 @@ def start(w: Writer, s: RowStage, q: int, kind: str, vector: str, total: str) ->
 
 
 def update(w: Writer, s: RowStage, q: int, part: int, vectors: list[str]) -> None:
-    """Take in a block."""
+    """Accumulate one block of vectors."""
     state = ", ".join(f"{s.name}{x}_{q}_{part}" for x in "nrpsd")
     w.line(f"block{len(vectors)}({state}, {', '.join(vectors)});")
 
@@ -37,9 +37,10 @@ def update(w: Writer, s: RowStage, q: int, part: int, vectors: list[str]) -> Non
 def across(
     w: Writer, s: RowStage, q: int, kinds: tuple[str, str], vectors: tuple[str, str], lanes: int, rest: str | None
 ) -> list[str]:
-    """Merge a row's accumulators: texts of count, sum, and squared deviations. ``rest``: lanes in use in tails.
+    """Merge a row's accumulators across lanes; returns C texts of count, sum, and squared deviations.
 
-    ``kinds`` and ``vectors``: C types of lanes and vectors, those of sums second.
+    ``kinds`` and ``vectors``: C types of lanes and of vectors, each for elements first and for sums second. ``rest``:
+    C text of the number of active lanes in tails, or ``None`` where rows have no tail.
     """
     (kind, wide), (vector, total) = kinds, vectors
     n, r, p, t, d = ([f"{s.name}{x}_{q}_{part}" for part in (WHOLE, TAIL)] for x in "nrpsd")
@@ -65,7 +66,7 @@ def across(
 
 
 def functions(sizes: set[int]) -> list[str]:
-    """The functions that these call, for blocks of ``sizes`` vectors."""
+    """C++ functions that the accumulation calls: one for each number of vectors in ``sizes``, and ``apart``."""
     w = Writer()
     for k in sorted(sizes):
         _block(w, k)
@@ -77,7 +78,11 @@ def functions(sizes: set[int]) -> list[str]:
 
 
 def _block(w: Writer, k: int) -> None:
-    """``T`` is the type of a lane, ``V`` of a vector, ``W`` of one of sums; ``inverse`` of a count of 0 is 0."""
+    """Print the function that accumulates a block of ``k`` vectors.
+
+    C++ types: ``T`` of a lane, ``V`` of a vector of elements, ``W`` of a vector of sums. ``inverse`` is 0 where the
+    count is 0.
+    """
     state, names = "T &count, T &inverse, V &pivot, W &sum, W &squares", ", ".join(f"V x{v}" for v in range(k))
     share = f" * (T){1 / k!r}" if k > 1 else ""
     with w.block(f"template <class T, class V, class W> TW_INLINE void block{k}({state}, {names})"):

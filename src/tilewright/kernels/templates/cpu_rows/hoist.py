@@ -1,4 +1,4 @@
-"""What is the same for all elements of a row is computed once a row."""
+"""Hoists loop-invariant expressions: a value that all elements of a row share is computed once a row."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from tilewright.kernels.expression.expr import FLOATS, INDEX, Expr, ValueNumbers
 
 @dataclass
 class Hoist:
-    """Rewrites bodies of one pass; ``found`` then lists the values to compute before it, by name.
+    """Rewrites bodies of one pass; ``found`` then lists the values to compute before the pass, by name.
 
-    A value is an expression and how it is used: ``same`` (itself), or the two factors that stand for a
-    division by it, ``balance`` and ``inverse`` (``tw::balance`` in ``headers/sqrt.h``).
+    A hoisted value is an expression and its use: ``same`` (the expression's value), or one of the two factors that
+    replace a division by the expression, ``balance`` and ``inverse`` (``tw::balance`` in ``headers/sqrt.h``).
     """
 
     moving: frozenset[str]  # element axes and maps over elements
@@ -22,13 +22,13 @@ class Hoist:
     _names: dict[tuple[int, str], str] = field(default_factory=dict)
 
     def varies(self, e: Expr) -> bool:
-        """Whether elements of a row may differ in this value."""
+        """Whether the expression's value may change along a row."""
         return any(n.op in ("axis", "var") and str(n.value) in self.moving for n in e.walk())
 
     def rewrite(self, e: Expr, guarded: bool = False) -> Expr:
-        """The expression with vars in place of what is the same along the row.
+        """The expression with a variable in place of each row-invariant subexpression.
 
-        ``guarded``: it is evaluated behind a condition, so that reads in it must stay there.
+        ``guarded``: a condition protects the expression, so subexpressions that read memory are not hoisted.
         """
         if e.op in ("const", "axis", "var") or e.dtype in (INDEX, "bool"):
             return self._condition(e, guarded)
@@ -62,7 +62,7 @@ class Hoist:
 
 
 def value_text(text: str, use: str, ctype: str) -> str:
-    """C text of a hoisted value, given that of the expression."""
+    """C text of a hoisted value. ``text``: C text of the hoisted expression."""
     if use == "same":
         return text
     if use == "balance":

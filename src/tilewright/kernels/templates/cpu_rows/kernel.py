@@ -1,4 +1,4 @@
-"""The kernel of a row program: tasks over rows, or over pieces of the row where there are few; a nest a pass."""
+"""The kernel of a row program: one loop nest a pass, with tasks over blocks of rows, or over chunks of one long row."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tilewright.kernels.templates.cpu_rows.space import AHEAD, MEMORY, REGISTERS
 from tilewright.kernels.templates.tiles import ceildiv
 
 ROW = "row"
-"""Name of all rows as one axis."""
+"""Name of the axis into which all row axes are fused."""
 
 
 def kernel(plan: RowTiling) -> Kernel:
@@ -49,7 +49,7 @@ def _static(plan: RowTiling) -> CpuStatic:
 
 
 def _arrays(plan: RowTiling, every: LoopNest) -> Iterator[Array]:
-    """Partial results of every piece of a row, then the maps that a thread keeps between passes."""
+    """Arrays in the workspace: partial results of each chunk of a row, then the maps kept between passes."""
     p = plan.program
     for s in p.stages if plan.pieces > 1 else ():
         if p.accumulates(s):
@@ -61,7 +61,7 @@ def _arrays(plan: RowTiling, every: LoopNest) -> Iterator[Array]:
 
 
 def _cut(plan: RowTiling, every: LoopNest) -> Loop:
-    """The loop over pieces of a row."""
+    """The parallel loop over chunks of a row."""
     (cut,) = (x for x in every.loops if x.axis == plan.program.inner and x.kind == "parallel")
     return cut
 
@@ -75,7 +75,7 @@ def _nests(plan: RowTiling) -> tuple[LoopNest, ...]:
 
 
 def _nest(plan: RowTiling, n: int) -> LoopNest:
-    """Pass ``n``: its loops as they are printed."""
+    """The loop nest of pass ``n``."""
     p = plan.program
     loops: list[Loop] = []
     rows, side_by_side = p.height, []
@@ -83,7 +83,8 @@ def _nest(plan: RowTiling, n: int) -> LoopNest:
         loops.append(Loop(ROW, rows, plan.block, "parallel", "l2", "block"))
         rows = plan.block
     loops.append(Loop(ROW, rows, plan.rows, level="register"))
-    # Rows side by side; or one after the other, and the last pass over some of them by blocks of columns.
+    # Rows are either interleaved in one loop over columns, or computed in sequence. With blocks of columns they run in
+    # sequence, and the last pass takes one block of columns of several rows at a time.
     if plan.rows > 1 and not plan.columns:
         side_by_side = [Loop(ROW, plan.rows, 1, "unroll", "register")]
     loops += [Loop(a, n, 1) for a, n in p.columns[:-1]]
@@ -113,7 +114,7 @@ def _nest(plan: RowTiling, n: int) -> LoopNest:
 
 @lru_cache(maxsize=256)
 def _pass(p: RowProgram, n: int, keep: str) -> tuple[tuple[Access, ...], int, int, str, str]:
-    """Accesses of a pass, operations per element and per row, and what it stores."""
+    """Accesses of a pass, operations per element and per row, and name and element type of the stored stage."""
     own, final = p.reductions(n), p.final(n)
     left: Container[str] = p.kept if keep == MEMORY else p.needed if keep == REGISTERS else ()
     stages = p.computed(n, left)
@@ -133,8 +134,8 @@ def _pass(p: RowProgram, n: int, keep: str) -> tuple[tuple[Access, ...], int, in
 
 
 def _combining(p: RowProgram, s: RowStage) -> int:
-    """Operations that take one element into a reduction."""
-    # Of moments: the sum, the difference from the block's mean, its square and their sum.
+    """Number of operations that accumulate one element."""
+    # Moments need four: add, subtract the block's mean, square, add the square.
     return 4 if s.name in p.moments else max(1, count_ops(*s.reduction.combine))
 
 
@@ -153,7 +154,7 @@ def _text(plan: RowTiling, kernel: Kernel, emitter: Emitter, nests: tuple[LoopNe
 
 
 def _buffers(w: Writer, passes: Passes, worker: str) -> None:
-    """Pointers to the maps that a thread keeps."""
+    """Declare pointers to a thread's buffers of maps that are kept between passes."""
     for a in passes.workspace:
         if a.copies:
             at = f"{passes.workspace.offset(a.name)} + {worker} * {passes.workspace.each(a.name)}L"
@@ -161,7 +162,7 @@ def _buffers(w: Writer, passes: Passes, worker: str) -> None:
 
 
 def _whole(passes: Passes) -> None:
-    """Tasks over blocks of rows."""
+    """Print tasks over blocks of rows."""
     plan, every = passes.plan, passes.nests[0]
     tasks = [x for x in every.loops if x.axis == ROW and x.kind == "parallel"]
     rows = [x for x in every.loops if x.axis == ROW and x.kind == "serial"][:1]
@@ -190,7 +191,7 @@ def _whole(passes: Passes) -> None:
 
 
 def _split(passes: Passes) -> None:
-    """One row after the other, each pass over it as tasks of one piece."""
+    """Print a loop over rows in which each pass is divided into tasks, one for each chunk of the row."""
     plan, p = passes.plan, passes.plan.program
     every = passes.nests[0]
     cut = _cut(plan, every)
@@ -221,12 +222,12 @@ def _split(passes: Passes) -> None:
 
 
 def _print_groups(w: Writer, passes: Passes, scope: Scope) -> None:
-    """Print all passes over the rows from ``row`` to ``last``, in groups of the plan's size; the last pass goes by
-    blocks of columns.
+    """Print all passes over the rows from ``row`` to ``last``, in groups of ``plan.rows`` rows.
 
-    What that pass reads that is the same for every row, weights say, is as long as a row. Rows that lie in the second
-    level cache push it out of the first from one row to the next. So the passes before run over a few rows, one after
-    the other, and the last over a block of columns of all of them, then the next block.
+    The last pass is tiled by blocks of columns. It reads operands as long as a row that all rows share, such as a
+    norm's weights. Row data from the second-level cache would evict a shared operand from the first-level cache
+    between two rows. So the earlier passes run over a group's rows in sequence. The last pass then computes one block
+    of columns of every row of the group before the next block.
     """
     plan = passes.plan
     p = plan.program

@@ -1,9 +1,9 @@
-"""Mean and squared deviations of a row in one pass over it.
+"""Computes a row's mean and sum of squared deviations in one pass (pairwise merging of moments).
 
-A program that sums elements ``e`` of a row, and then ``(e - m)^2`` where ``m`` is their mean, walks the row
-twice. Both sums follow from the moments of parts of the row: a part's number of elements, their sum, and the sum
-of their squared deviations from the part's own mean. Two parts are merged exactly, by the difference of their
-means; no squares of large numbers are subtracted.
+A program that sums elements ``e`` of a row, and then ``(e - m)^2`` where ``m`` is their mean, reads the row
+twice. Both sums follow from the moments of chunks of the row: number of elements, sum, and sum of squared deviations
+from the chunk's mean. The moments of two chunks are merged exactly from the difference of the chunks' means; no
+squares of large numbers are subtracted.
 
 Source: T. F. Chan, G. H. Golub, R. J. LeVeque, "Algorithms for computing the sample variance: analysis and
 recommendations", The American Statistician 37 (1983) 242-247.
@@ -22,15 +22,15 @@ from tilewright.kernels.families.row_reduction import SCALAR, RowStage
 from tilewright.kernels.templates.cpu_rows.program import RowProgram
 
 TOLERANCE = {"float32": 4e-7, "float64": 1e-15}
-"""How far, relatively, what is subtracted may be from the mean: constants are rounded."""
+"""Accepted relative difference between the subtracted value and the mean, by element type: constants are rounded."""
 
 LONGEST = 1 << 24
-"""Elements of a row up to which every count is a float32."""
+"""Largest row length, in elements, whose counts float32 represents exactly."""
 
 
 @lru_cache(maxsize=256)
 def paired(p: RowProgram) -> RowProgram | None:
-    """The program with sums and squared deviations from the mean taken from moments; ``None`` where there are none."""
+    """The program with sums and squared deviations computed from moments; ``None`` if it has no pair of both."""
     if p.width > LONGEST:
         return None
     numbers = ValueNumbers()
@@ -61,7 +61,10 @@ def _real(s: RowStage) -> bool:
 
 
 def _deviates(p: RowProgram, first: RowStage, about: RowStage, numbers: ValueNumbers) -> float | None:
-    """``g`` if ``about`` sums ``g (core - mean)^2``, the mean being of the elements ``core`` that ``first`` sums."""
+    """The factor ``g`` if stage ``about`` sums ``g (core - mean)^2``, else ``None``.
+
+    ``core`` are the elements that stage ``first`` sums, and ``mean`` is their mean.
+    """
     dtype = first.dtype
     if dtype != first.reduction.identity[0].dtype or about.body[0].dtype != dtype:
         return None
@@ -83,7 +86,7 @@ def _deviates(p: RowProgram, first: RowStage, about: RowStage, numbers: ValueNum
 
 
 def _factors(e: Expr) -> tuple[float, list[Expr]]:
-    """A product as its constant and its other factors."""
+    """Split a product into its constant and its list of other factors."""
     if e.op == "const":
         return float(e.value), []  # type: ignore[arg-type]
     if e.op == "neg":
@@ -99,7 +102,7 @@ def _factors(e: Expr) -> tuple[float, list[Expr]]:
 
 
 def _product(e: Expr) -> tuple[float, Expr]:
-    """A product as its constant and the rest."""
+    """Split a product into its constant and the product of its other factors."""
     scale, parts = _factors(e)
     core = parts[0]
     for x in parts[1:]:
@@ -108,7 +111,7 @@ def _product(e: Expr) -> tuple[float, Expr]:
 
 
 def _multiple(p: RowProgram, e: Expr, name: str, dtype: str) -> float | None:
-    """``k`` if an expression of the row's scalars is ``k`` times the scalar ``name``."""
+    """The constant ``k`` if an expression of row scalars equals ``k`` times the scalar ``name``, else ``None``."""
     scale, parts = _factors(e)
     if len(parts) != 1 or parts[0].op != "var" or parts[0].dtype != dtype:
         return None
@@ -126,7 +129,7 @@ def _multiple(p: RowProgram, e: Expr, name: str, dtype: str) -> float | None:
 
 
 def _from_moments(s: RowStage, core: Expr, value: Expr) -> RowStage:
-    """The stage, its value that of its own ``finish`` for a sum of ``value``."""
+    """The stage as a reduction to moments of ``core``; its ``finish`` is applied to ``value`` in place of the sum."""
     finish = s.reduction.finish.map(lambda n: value if n.op == "var" else None)
     dtype = core.dtype
     monoid = Monoid("moments", (const(0.0, dtype),) * 3, _merged(dtype), finish)
@@ -134,18 +137,18 @@ def _from_moments(s: RowStage, core: Expr, value: Expr) -> RowStage:
 
 
 def _times(e: Expr, factor: float) -> Expr:
-    # 1/n is rounded, and so is n times it.
+    # 1/n is rounded, so n * (1/n) may differ slightly from 1.
     return e if math.isclose(factor, 1.0, rel_tol=TOLERANCE[e.dtype]) else e * const(factor, e.dtype)
 
 
 def _deviations(dtype: str, scale: float) -> Expr:
-    """The sum of squared deviations; NaN where the sum is not finite, since the mean is then not."""
+    """The sum of squared deviations times ``scale``; NaN where the sum, and so the mean, is not finite."""
     total = left(1, dtype)
     return _times(left(2, dtype) + Expr("sub", dtype, (total, total)), scale)
 
 
 def _merged(dtype: str) -> tuple[Expr, Expr, Expr]:
-    """Count, sum and squared deviations of two parts together; a part may be empty."""
+    """Count, sum and squared deviations of two chunks merged; a chunk may be empty."""
     (n, s, q), (m, t, r) = ([side(c, dtype) for c in range(3)] for side in (left, right))
     one = const(1.0, dtype)
     apart = Expr("max", dtype, (m, one))

@@ -1,4 +1,4 @@
-"""Monoids whose partial results a row is reduced in: lane by lane, in any order."""
+"""Monoids of row reductions: partial results are kept in vector lanes and merged in any order."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ TRIALS = 64
 
 
 def lane_types(m: Monoid) -> tuple[str, ...]:
-    """C types of the lanes in which the components of a partial result are kept."""
+    """C types of the vector lanes that hold the components of a partial result."""
     return tuple(held_lane(e.dtype) for e in m.identity)
 
 
 def commutes(m: Monoid) -> bool:
-    """Whether swapping two partial results changes nothing, rounding apart.
+    """Whether the monoid is commutative, up to rounding.
 
-    For monoids of users this is tested by numbers, on random partial results with many ties.
+    A user's monoid is tested numerically, on random partial results with many ties.
     """
     if simple_operator(m) is not None or m.name in KNOWN:
         return True
@@ -36,7 +36,7 @@ def commutes(m: Monoid) -> bool:
 
 
 def _drawn(dtype: str, rng: np.random.Generator) -> Array:
-    """Components of random partial results."""
+    """One component of ``TRIALS`` random partial results."""
     whole = rng.integers(0, 4, TRIALS)
     if dtype == "bool":
         return whole > 1
@@ -44,7 +44,7 @@ def _drawn(dtype: str, rng: np.random.Generator) -> Array:
 
 
 def narrowed(m: Monoid, body: tuple[Expr, ...], length: int) -> tuple[Monoid, tuple[Expr, ...]]:
-    """argmax and argmin with positions of 32 bits, where rows are short enough: twice as many fit a vector."""
+    """argmax and argmin with 32-bit positions, if rows are shorter than 2^31: a vector holds twice as many."""
     if m.name not in ("argmax", "argmin") or length >= 2**31 or m.identity[0].dtype == "int64":
         return m, body
 
@@ -64,9 +64,10 @@ def narrowed(m: Monoid, body: tuple[Expr, ...], length: int) -> tuple[Monoid, tu
 
 
 def in_order(m: Monoid, body: tuple[Expr, ...], columns: Axes) -> tuple[Expr, ...]:
-    """The monoid's ``combine`` for elements that are taken in one after the other, along the columns.
+    """The monoid's ``combine``, for elements that are accumulated in the order of the columns.
 
-    argmax and argmin of positions that grow then compare none: of equals the first stays, and what is empty takes any.
+    argmax and argmin then need no comparison of positions, if positions grow along the columns. Of equal elements the
+    first one stays; an empty partial result accepts any element.
     """
     if m.name not in ("argmax", "argmin") or not _grows(body[1], columns):
         return m.combine
@@ -80,7 +81,7 @@ def in_order(m: Monoid, body: tuple[Expr, ...], columns: Axes) -> tuple[Expr, ..
 
 
 def _grows(position: Expr, columns: Axes) -> bool:
-    """Whether a position is greater at every column than at those before it."""
+    """Whether a position strictly increases along the columns."""
     while position.op == "cast":
         position = position.args[0]
     where, reach = linear(position), 0

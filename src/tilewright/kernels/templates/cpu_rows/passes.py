@@ -1,4 +1,4 @@
-"""Prints the passes over a row, or over several rows side by side."""
+"""Prints the passes over one row, or over several interleaved rows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Bodies = Mapping[str, tuple[Expr, ...]]
 
 @dataclass
 class Passes:
-    """The passes of one schedule. Text of row ``q`` of those side by side carries the suffix ``_q``."""
+    """Prints the passes of one schedule. C names that belong to interleaved row ``q`` end in ``_q``."""
 
     plan: RowTiling
     emitter: Emitter
@@ -59,7 +59,7 @@ class Passes:
     # ------------------------------------------------------------------ rows
 
     def before(self, w: Writer, last: int, rows: int, scope: Scope) -> None:
-        """The passes before ``last`` over ``rows`` rows from ``row`` on, and the scalars that it reads."""
+        """Print the passes before pass ``last`` over ``rows`` rows from ``row`` on, and the scalars it reads."""
         self.held.clear()
         self.coordinates(w, rows)
         for n in range(last + 1):
@@ -73,7 +73,7 @@ class Passes:
                         self._finished(w, s, q, self._across(w, s, q))
 
     def coordinates(self, w: Writer, rows: int) -> None:
-        """Positions along row axes where there are several."""
+        """Declare the positions along the row axes, if there are several."""
         if len(self.p.rows) < 2:
             return
         for q in range(rows):
@@ -85,7 +85,7 @@ class Passes:
                 step *= n
 
     def scalars(self, w: Writer, n: int, rows: int) -> None:
-        """Row scalars that are known before pass ``n``, and the result if it is one of them."""
+        """Declare the row scalars that are first known before pass ``n``; store the scalar that is the result."""
         for s in self.p.stages:
             if s.kind == SCALAR and self.p.level[s.name] == n:
                 for q in range(rows):
@@ -114,13 +114,13 @@ class Passes:
     # ------------------------------------------------------------------ one pass
 
     def hoisted(self, n: int) -> tuple[Hoist, Bodies]:
-        """The bodies that pass ``n`` evaluates, by stage, and what of them is the same along a row."""
+        """The bodies that pass ``n`` evaluates, by stage, and the row-invariant values hoisted from them."""
         hoist = Hoist(self.p.moving, self.numbers["inverted"] > 0)
         stages = [s for s in self.p.computed(n, self.stored) if not self.p.known(s.name, n, self.stored)]
         return hoist, {s.name: tuple(hoist.rewrite(e) for e in s.body) for s in stages}
 
     def declare(self, w: Writer, n: int, hoist: Hoist, rows: int) -> None:
-        """Compute what is the same along a row in pass ``n``."""
+        """Declare the hoisted row-invariant values of pass ``n``."""
         for name, (e, use) in hoist.found.items():
             ctype = computed(e.dtype)
             for q in range(rows):
@@ -128,7 +128,7 @@ class Passes:
                 w.line(f"const {ctype} p{n}{name}_{q} = {text};")
 
     def over(self, w: Writer, n: int, rows: int, hoist: Hoist, bodies: Bodies, scope: Scope) -> None:
-        """Pass ``n`` over the columns, or the part of the innermost axis that the scope says."""
+        """Print pass ``n`` over all columns, or over the scope's tile of the innermost axis."""
         plan = self.plan
         names = [{name: f"p{n}{name}_{q}" for name in hoist.found} for q in range(rows)]
         loops, around = self._loops(n)
@@ -147,10 +147,10 @@ class Passes:
         length = scope.tiles.get(self.p.inner, whole(self.p.run)).known
         sizes: tuple[int, ...] = (plan.lanes * plan.vectors, plan.lanes)
         if plan.open:
-            # Halved, so that what is left of a row is no chain of single vectors.
+            # Block sizes halve down to one vector, so that a row's rest is not a long loop over single vectors.
             sizes = tuple(plan.lanes * v for v in sorted(plan.sizes, reverse=True))
         elif length is not None and point.moments:
-            # One block of what is left: a chain of blocks of one vector each would be slow.
+            # One block for the rest: a chain of dependent blocks of one vector each would be slow.
             sizes = (sizes[0], length % sizes[0] // plan.lanes * plan.lanes)
         printed = {self.p.inner: tuple(dict.fromkeys(x for x in sizes if x))}
         before: dict[int, Hook] = {}
@@ -161,20 +161,20 @@ class Passes:
         self.emitter.nest(w, every, point.vectors, loops=loops, blocks=printed, scope=scope, before=before, after=after)
 
     def _loops(self, n: int) -> tuple[tuple[Loop, ...], int | None]:
-        """The loops over columns of pass ``n``, and how many of them stand around a block of a long sum."""
+        """The loops over columns of pass ``n``, and the number of loops around one block of a long sum, or ``None``."""
         columns = [Loop(a, extent, 1) for a, extent in self.p.columns[:-1]]
         walk = [x for x in self.nests[n].loops if x.axis == self.p.inner and x.level == "register"][:1]
         held = self.plan.keep == REGISTERS or not any(self._widened(s) for s in self.p.reductions(n))
         return cut([*columns, *walk], None if held else CHAIN)
 
     def _wide(self, s: RowStage) -> str:
-        """C type of the lanes of a row's moments: of long rows double."""
+        """C type of the lanes that sum a row's moments: ``double`` for long rows."""
         lane = self.types(s)[0]
         trips = prod(x.trips for x in self._loops(self.p.level[s.name])[0])
         return "double" if trips > 2 * CHAIN and self.plan.keep != REGISTERS else lane
 
     def _widened(self, s: RowStage) -> bool:
-        """Whether a reduction's total is float64 where it is summed in blocks."""
+        """Whether a reduction that is summed in blocks keeps its total in float64."""
         return s.monoid is not None and s.name not in self.p.moments and widened(s.monoid)
 
     def _take_in(self, w: Writer, long: list[RowStage], rows: int) -> None:
@@ -205,7 +205,7 @@ class Passes:
                     w.line(f"{self.vec(t)} {s.name}a{c}_{q}_{v} = {_identity(self.vec(t), e)};")
 
     def merges(self) -> str:
-        """Functions that merge two vectors of partial results, take in elements, or a block."""
+        """C++ functions that merge two vectors of partial results, or accumulate a vector of elements or a block."""
         w = Writer()
         if self.p.moments:
             w.lines += blocks.functions(self.plan.sizes)
@@ -231,17 +231,20 @@ class Passes:
             w.line(" ".join(f"a{c} = n{c};" for c in range(len(types))))
 
     def _merge(self, s: RowStage, into: list[str], other: list[str], lanes: int, how: str = "merge") -> str:
-        """C statement that merges partial results into others; ``take``: elements, in order."""
+        """C statement that merges partial results ``other`` into ``into``.
+
+        ``how``: ``merge``, or ``take`` where ``other`` is a vector of elements in the order of the columns.
+        """
         operator = simple_operator(s.monoid)
         if operator is None:
             return f"{how}_{s.name}<{lanes}>({', '.join((*into, *other))});"
         a, b = into[0], other[0]
         if operator in ("max", "min"):
-            return f"{a} = {merged(operator, b, a)};"  # the test for NaN is then not in the chain of sums
+            return f"{a} = {merged(operator, b, a)};"  # keeps the test for NaN off the chain of dependent operations
         return f"{a} = {merged(operator, a, b)[1:-1]};"
 
     def _across(self, w: Writer, s: RowStage, q: int) -> list[str]:
-        """Merge a row's accumulators; C texts of the partial results that are left."""
+        """Merge a row's accumulators and their lanes; returns C texts of the row's partial result, by component."""
         types, lanes = self.types(s), self.plan.lanes
         if self._widened(s) and self._loops(self.p.level[s.name])[1] is not None:
             return [f"(float)tw::hsum({s.name}t_{q})"]
@@ -270,7 +273,7 @@ class Passes:
         return [f"{x}[0]" for x in now]
 
     def _finished(self, w: Writer, s: RowStage, q: int, results: list[str]) -> None:
-        """The values of all reductions that have these partial results."""
+        """Declare the values of all reductions that are finished from the partial results of ``s``."""
         for own in self.p.stages:
             if own is s or self.p.moments.get(own.name) == s.name:
                 self._value(w, own, q, results)
@@ -288,11 +291,11 @@ class Passes:
     # ------------------------------------------------------------------ pieces of a row
 
     def _partial(self, s: RowStage, component: int, lane: str) -> str:
-        """C text of the partial results of all pieces."""
+        """C text of the array of the partial results of all chunks of a row."""
         return f"(({lane} *)(space + {self.workspace.offset(partial_name(s, component))}))"
 
     def piece(self, w: Writer, n: int, scope: Scope) -> None:
-        """Pass ``n`` over one piece, from ``begin`` to ``end``; partial results go to the workspace."""
+        """Print pass ``n`` over one chunk of a row, ``begin`` to ``end``; its partial results go to the workspace."""
         self.coordinates(w, 1)
         hoist, bodies = self.hoisted(n)
         self.declare(w, n, hoist, 1)
@@ -302,7 +305,7 @@ class Passes:
                 w.line(f"{self._partial(s, c, t)}[piece] = {text};")
 
     def merge_pieces(self, w: Writer, n: int, pieces: int) -> None:
-        """Merge the partial results of all pieces, in order."""
+        """Print the merge of the partial results of a row's chunks, in order."""
         for s in self.p.reductions(n):
             types = self.types(s)
             into = [f"{s.name}t{c}" for c in range(len(types))]
@@ -317,7 +320,7 @@ class Passes:
 
 @dataclass
 class _Point:
-    """Prints what a pass does with one vector of elements of each row."""
+    """Prints a pass's work on one vector of elements of each interleaved row."""
 
     passes: Passes
     number: int
@@ -325,7 +328,7 @@ class _Point:
     bodies: Bodies
     hoisted: list[dict[str, str]]
     rows: int
-    columns: Mapping[str, str] = field(default_factory=dict)  # positions of the other columns
+    columns: Mapping[str, str] = field(default_factory=dict)  # positions along the outer column axes
     taken: dict[tuple[str, int], list[str]] = field(default_factory=dict)  # vectors of moments, not yet accumulated
 
     @property
@@ -334,7 +337,7 @@ class _Point:
         return any(s.name in self.passes.p.moments for s in self.stages)
 
     def held(self, w: Writer, _: Scope) -> None:
-        """All vectors of a row, which stay in registers."""
+        """Print all vectors of a row; maps over elements stay in registers."""
         plan, run = self.passes.plan, self.passes.p.run
         last = ceildiv(int(run), plan.lanes) - 1
         for v in range(last + 1):
@@ -343,7 +346,7 @@ class _Point:
             self.print(w, f"{v * plan.lanes}L", v % plan.vectors, ctext(rest) if some else None)
 
     def vectors(self, w: Writer, scope: Scope) -> None:
-        """The vectors of a tile of the innermost axis, or the one of which some lanes are in use."""
+        """Print the vectors of a tile of the innermost axis, or its one partial vector."""
         plan = self.passes.plan
         tile, lanes = scope.tiles[self.passes.p.inner], plan.lanes
         self.columns = {a: scope.at(a) for a in self.passes.p.column_axes[:-1]}
@@ -354,20 +357,23 @@ class _Point:
         if tile.size == lanes * plan.vectors:
             self.prefetch(w, tile.start, tile.size)
         count = tile.size // lanes
-        # Smaller blocks of a row of any length have accumulators of their own.
+        # Where the row length is symbolic, each smaller size of block has separate accumulators.
         first = count if plan.open and count < plan.vectors else 0
         for v in range(count):
             self.print(w, plus(tile.start, v * lanes), first + v, None)
         self.accumulate(w, blocks.WHOLE)
 
     def accumulate(self, w: Writer, part: int) -> None:
-        """Take in the vectors of moments since the last time, as one block."""
+        """Accumulate the vectors of moments that were printed since the last call, as one block."""
         for (name, q), vectors in self.taken.items():
             blocks.update(w, self.passes.p.stage[name], q, part, vectors)
         self.taken.clear()
 
     def print(self, w: Writer, at: str, accumulator: int, count: str | None) -> None:
-        """The vector at position ``at`` of the innermost axis; ``count`` of its lanes are in use (all)."""
+        """Print the vector at position ``at`` of the innermost axis.
+
+        ``count``: C text of its number of active lanes; ``None``: all lanes are active.
+        """
         for q in range(self.rows):
             if self.passes.plan.keep == REGISTERS or self.moments:
                 self._row(w, q, at, accumulator, count)
@@ -399,7 +405,7 @@ class _Point:
                     passes.held[key] = names[s.name]
 
     def _map(self, w: Writer, printer: Printer, s: RowStage, q: int, count: str | None) -> str:
-        """A map over elements: computed, or read where a pass before left it. Returns its name."""
+        """Compute a map over elements, or load it where an earlier pass stored it; returns its C name."""
         passes, p = self.passes, self.passes.p
         name = passes.emitter.fresh("e")
         if s.name in passes.stored:
@@ -420,7 +426,7 @@ class _Point:
     def _combine(self, w: Writer, printer: Printer, s: RowStage, q: int, accumulator: int, count: str | None) -> None:
         passes, body = self.passes, self.bodies[s.name]
         printer.bind(body, w.line, passes.emitter.fresh)
-        moments = s.name in passes.p.moments  # of which the element alone is computed
+        moments = s.name in passes.p.moments  # only component 1, the element, is computed
         values = []
         for c, (e, t, start) in enumerate(zip(body, passes.types(s), s.reduction.identity, strict=True)):
             if moments and c != 1:
@@ -437,7 +443,7 @@ class _Point:
         w.line(passes._merge(s, into, values, passes.plan.lanes, "take"))
 
     def prefetch(self, w: Writer, at: str, step: int) -> None:
-        """Ask for what comes next: of short rows the next ones, while the busiest pass computes; else further on."""
+        """Print prefetches: for short rows of the next rows, in the busiest pass; for long rows of later elements."""
         passes, plan, p = self.passes, self.passes.plan, self.passes.p
         ahead = int(passes.numbers["prefetch"])
         if not ahead:
@@ -460,7 +466,7 @@ class _Point:
 
 
 def partial_name(s: RowStage, component: int) -> str:
-    """The array of a component of a reduction's results of pieces."""
+    """Name of the workspace array that holds one component of a reduction's partial results of all chunks."""
     return f"part_{s.name}_{component}"
 
 

@@ -1,6 +1,6 @@
-"""Row reductions as vectors along the columns compute them: what is kept between passes, and what they read.
+"""Row reductions prepared for vectorisation along the columns: passes, the maps kept between passes, and their reads.
 
-Row axes are called ``i0, i1, ...`` and column axes ``r0, r1, ...``; there is one of these at least.
+Row axes are called ``i0, i1, ...`` and column axes ``r0, r1, ...``; there is at least one column axis.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ SLOW = ("div", "sqrt", "rsqrt", *TRANSCENDENTAL)
 
 @dataclass(frozen=True, eq=False)
 class RowProgram(RowReduction):
-    """The normal form, its reductions as they are accumulated.
+    """The normal form of a row reduction, with its monoids as the kernel accumulates them.
 
-    ``moments``: of reductions that are finished from moments (``moments.py``), the one whose partial results these are.
+    ``moments`` maps each reduction that is finished from moments (``moments.py``) to the reduction that accumulates
+    the moments.
     """
 
     moments: Mapping[str, str] = field(default_factory=dict)
@@ -39,20 +40,20 @@ class RowProgram(RowReduction):
 
     @property
     def run(self) -> int:
-        """Its extent."""
+        """Extent of the vectorised axis, in elements."""
         return self.columns[-1][1]
 
     @cached_property
     def moving(self) -> frozenset[str]:
-        """Names of what differs along a row: element axes, and maps over elements."""
+        """Names of all values that vary along a row: column axes, and maps over elements."""
         return frozenset((*self.column_axes, *self.needed))
 
     def accumulates(self, s: RowStage) -> bool:
-        """Whether a stage is a reduction with partial results of its own."""
+        """Whether a stage is a reduction with its own partial results."""
         return s.kind == REDUCTION and self.moments.get(s.name, s.name) == s.name
 
     def reductions(self, n: int) -> list[RowStage]:
-        """The reductions with partial results of their own that pass ``n`` computes."""
+        """The reductions with their own partial results that pass ``n`` computes."""
         return [s for s in self.stages if self.accumulates(s) and self.level[s.name] == n]
 
     def final(self, n: int) -> RowStage | None:
@@ -60,7 +61,10 @@ class RowProgram(RowReduction):
         return self.result if self.result.kind == ELEMENT and self.level[self.result.name] == n else None
 
     def computed(self, n: int, left: Container[str]) -> list[RowStage]:
-        """Stages that pass ``n`` evaluates, in order: a stage that is :meth:`known` with ``left`` is left out."""
+        """The stages that pass ``n`` needs, in order.
+
+        Stages that only a :meth:`known` map over elements reads are left out. ``left``: the kept maps.
+        """
         wanted = {s.name for s in (*self.reductions(n), self.final(n)) if s is not None}
         for s in reversed(self.stages):
             if s.name in wanted and not self.known(s.name, n, left):
@@ -68,12 +72,12 @@ class RowProgram(RowReduction):
         return [s for s in self.stages if s.name in wanted]
 
     def known(self, name: str, n: int, left: Container[str]) -> bool:
-        """Whether a stage is a map over elements that an earlier pass than ``n`` has computed and ``left``."""
+        """Whether a stage is a kept map over elements (in ``left``) that a pass before pass ``n`` computes."""
         return name in left and self.needed[name][0] < n
 
     @cached_property
     def needed(self) -> dict[str, tuple[int, ...]]:
-        """The passes in which each map over elements is needed, if it is computed wherever it is read."""
+        """The passes that need each map over elements, if every pass recomputes the maps it reads."""
         found: dict[str, set[int]] = {s.name: set() for s in self.stages}
         for s in reversed(self.stages):
             if s.kind == REDUCTION or (s is self.result and s.kind == ELEMENT):
@@ -85,7 +89,7 @@ class RowProgram(RowReduction):
 
     @cached_property
     def kept(self) -> tuple[str, ...]:
-        """Maps over elements that are expensive and needed in several passes."""
+        """Maps over elements that are expensive to recompute and that several passes need."""
         return tuple(
             n for n, p in self.needed.items()
             if len(p) > 1 and self.stage[n].dtype != "bool"
@@ -94,7 +98,7 @@ class RowProgram(RowReduction):
 
     @cached_property
     def shared(self) -> int:
-        """Bytes that the last pass reads of inputs along a row and that are the same for every row."""
+        """Bytes of inputs that the last pass reads along each row and that all rows share, such as weights."""
         last = self.passes - 1
         stages = [self.result, *(self.stage[n] for n, passes in self.needed.items() if last in passes)]
         found = {
@@ -113,17 +117,17 @@ class RowProgram(RowReduction):
 
     @cached_property
     def place(self) -> Expr:
-        """Flat position of a row's scalar among all rows'."""
+        """Flat position of a row among all rows."""
         return _flat(self.rows)
 
     @cached_property
     def element(self) -> Expr:
-        """Flat position of an element among those of all rows."""
+        """Flat position of an element among the elements of all rows."""
         return _flat((*self.rows, *self.columns))
 
     @cached_property
     def streams(self) -> tuple[Expr, ...]:
-        """Reads of inputs that differ from row to row, none at a computed index, and walk along it, once each."""
+        """Distinct reads of inputs that are contiguous along a row and vary by row; gathers are left out."""
         found: dict[tuple[str, str], Expr] = {}
         for s in self.stages:
             for x in s.body:
@@ -145,7 +149,7 @@ def _flat(axes: Axes) -> Expr:
 
 @lru_cache(maxsize=256)
 def match(program: Program) -> RowProgram | None:
-    """The row reduction that a program is, or ``None``; the same object each time."""
+    """Recognise a program as a row reduction, or return ``None``. Cached: equal programs give the same object."""
     found = row_reduction(program)
     if found is None:
         return None
@@ -170,7 +174,7 @@ def _accumulated(s: RowStage, renamed: Mapping[str, Expr], width: int) -> RowSta
 
 @lru_cache(maxsize=256)
 def refusal(p: RowProgram) -> str:
-    """Why this template leaves a row reduction to others; empty where it does not."""
+    """Why this template cannot compute a row reduction; empty if it can."""
     if not p.program.plain:
         return "has 8-bit reals"
     if not all(commutes(s.monoid) for s in p.stages if s.monoid is not None):
@@ -187,6 +191,6 @@ def refusal(p: RowProgram) -> str:
 
 
 def _apart(p: RowProgram, steps: Sequence[int | None], walked: Sequence[int | None]) -> bool:
-    """Whether rows do not overlap: no step between rows is shorter than what a row spans."""
+    """Whether rows do not overlap: every step between rows exceeds a row's span in memory."""
     span = sum(abs(c or 0) * (n - 1) for c, (_, n) in zip(walked, p.columns, strict=True))
     return all(c is None or c == 0 or abs(c) > span or span == 0 for c in steps)

@@ -1,4 +1,4 @@
-"""The knobs of ``cpu_rows``: how many rows and vectors at once, what stays between passes, tasks."""
+"""The search space of ``cpu_rows``: rows and vectors per iteration, maps kept between passes, blocking, tasks."""
 
 from __future__ import annotations
 
@@ -20,45 +20,48 @@ from tilewright.search_space import Choice, SearchSpace, rule
 
 RECOMPUTE, MEMORY, REGISTERS = "recompute", "memory", "registers"
 MOST_VECTORS = 16
-"""Vectors of a row that may be held in registers."""
+"""Largest length of a row that is held in registers, in vectors."""
 
 MOST_HELD = 4
-"""The same of a row whose length calls choose, of which there is code for every number of vectors."""
+"""Largest length, in vectors, of a row of symbolic length that is held in registers.
+
+The kernel has separate code for each number of vectors up to this one.
+"""
 
 SIDE = 4
-"""Rows that may run side by side; as many again one after the other."""
+"""Largest number of interleaved rows. With blocks of columns, twice this number of rows form a group."""
 
 BLOCK = 4
-"""Vectors of which moments are worth taking together."""
+"""Smallest number of vectors in a block of moments that is worth its cost."""
 
 LONG = 1 << 16
-"""Elements from which rows may be split over tasks."""
+"""Smallest row length, in elements, that may be divided among tasks."""
 
 COLUMNS = (512, 1024, 2048)
-"""Elements of a block of columns."""
+"""Values of the knob ``columns``: widths of a block of columns, in elements."""
 
 NEAR = 1 << 19
-"""Bytes of several rows that stay in the second level cache."""
+"""Bytes that a group of rows may take up in the second-level cache, in the default schedule."""
 
 NEXT_ROW = 1 << 16
-"""Bytes of a row up to which the next row is asked for, rather than what is further on in the same row."""
+"""Largest row, in bytes, for which the kernel prefetches the next row instead of later elements of the row."""
 
 AHEAD = 1 << 11
-"""How far further on, in bytes."""
+"""Prefetch distance within a long row, in bytes, per step of the knob ``prefetch``."""
 
 MUCH = 1 << 14
-"""Bytes that are the same for every row from which they are worth a block of columns: half of a small L1."""
+"""Smallest size, in bytes, of operands shared by all rows that makes blocks of columns worthwhile: half a small L1."""
 
 
 @dataclass(frozen=True)
 class RowTiling:
-    """A schedule read for one program.
+    """A schedule applied to one program.
 
-    ``program`` is the one whose moments are paired, where the schedule says so. ``rows`` rows run side by side,
-    each with ``vectors`` accumulators of ``lanes`` elements; with ``columns``, they run one after the other, and
-    their last pass by blocks of ``columns`` elements (``kernel.py``). ``keep``: where maps that several passes
-    need stay. ``block``: rows a task. ``pieces``: parts into which the row is split. ``shorter``: of rows whose
-    length calls choose, the schedules of lesser ones, the shortest first.
+    ``program``: with the knob ``moments``, the program that computes sums from moments. ``rows``: number of
+    interleaved rows, each with ``vectors`` accumulators of ``lanes`` elements. With ``columns``, rows run in sequence,
+    and the last pass goes by blocks of ``columns`` elements (``kernel.py``). ``keep``: where maps that several
+    passes need are kept. ``block``: rows per task. ``pieces``: number of chunks into which a row is divided.
+    ``shorter``: for a symbolic row length, special schedules of shorter rows, the shortest first.
     """
 
     program: RowProgram
@@ -76,7 +79,7 @@ class RowTiling:
 
     @property
     def open(self) -> bool:
-        """Whether calls choose how long rows are."""
+        """Whether the row length is symbolic."""
         return isinstance(self.program.run, Extent)
 
     @property
@@ -86,29 +89,32 @@ class RowTiling:
 
     @property
     def in_output(self) -> str | None:
-        """The stored map that lies where the result will, of whose type it is."""
+        """The map that is stored in the output array until the result overwrites it, or ``None``.
+
+        The map has the result's element type.
+        """
         result, stage = self.program.result, self.program.stage
         same = (n for n in self.stored if result.kind == ELEMENT and stage[n].dtype == result.dtype)
         return None if "16" in result.dtype else next(same, None)
 
     @property
     def buffered(self) -> tuple[str, ...]:
-        """The other stored maps, which lie in the workspace."""
+        """Maps that are stored in the workspace."""
         return tuple(n for n in self.stored if n != self.in_output)
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of a row of the widest input that is read along it."""
+        """Bytes of a row of the input with the widest elements, among inputs that are read along a row."""
         return self.program.width * max(ITEMSIZE[x.dtype] for x in self.program.streams)
 
     @property
     def within_row(self) -> bool:
-        """Whether what is asked for ahead lies further on in the same row, rather than in the next rows."""
+        """Whether prefetches fetch later elements of the current row instead of the next rows."""
         return self.row_bytes > NEXT_ROW
 
     @property
     def tails(self) -> str | None:
-        """C text of how many lanes the last vector of a row (a piece) has in use, if not all."""
+        """C text of the number of active lanes in the last vector of a row or chunk; ``None`` if all are active."""
         if self.pieces > 1:
             return f"((end - begin) % {self.lanes})"
         if self.open:
@@ -118,7 +124,7 @@ class RowTiling:
 
     @property
     def sizes(self) -> set[int]:
-        """Numbers of vectors of the blocks in which a pass walks a row."""
+        """The sizes, in vectors, of the blocks into which a pass divides a row."""
         if self.open:
             return {v for v in (1, 2, 4, 8) if v <= self.vectors}
         if self.pieces > 1:
@@ -129,7 +135,7 @@ class RowTiling:
 
 
 def lane_count(p: RowProgram, target: Target) -> int:
-    """Lanes of all vectors: as many as the narrowest of 4-byte and 8-byte values needs."""
+    """Number of lanes of all vectors: a vector of 8-byte values if all values have 8 bytes, else of 4-byte values."""
     kinds = {n.dtype for s in p.stages if s.kind != SCALAR for e in s.body for n in e.walk() if n.op != "axis"}
     kinds -= {"bool", "index"}
     wide = bool(kinds) and all(ITEMSIZE[k] == 8 for k in kinds)
@@ -137,7 +143,7 @@ def lane_count(p: RowProgram, target: Target) -> int:
 
 
 def _divides(p: RowProgram) -> bool:
-    """Whether an element is divided by something that is the same along a row."""
+    """Whether an element is divided by a row-invariant value."""
     hoist = Hoist(p.moving, True)
     for s in p.stages:
         if s.kind != SCALAR:
@@ -147,7 +153,7 @@ def _divides(p: RowProgram) -> bool:
 
 
 def _shares(p: RowProgram) -> bool:
-    """Whether the last pass reads much that is the same for every row, and does nothing but map."""
+    """Whether the last pass only maps elements and reads at least ``MUCH`` bytes that all rows share."""
     last = p.passes - 1
     reduces = any(s.kind == REDUCTION and p.level[s.name] == last for s in p.stages)
     maps = p.result.kind == ELEMENT and p.level[p.result.name] == last and not reduces
@@ -165,14 +171,14 @@ def _fits(p: RowProgram, lanes: int, registers: int, columns: int, rows: int, ve
 
 
 def _blocks(columns: int, prefetch: int, rows: int, vectors: int, keep: str) -> bool:
-    """Blocks of columns take several rows, one after the other, whose vectors are read from memory."""
+    """Rule: blocks of columns need several rows in sequence, and no maps in registers."""
     if not columns:
         return rows <= SIDE
     return rows > 1 and vectors >= BLOCK and prefetch < 2 and keep != REGISTERS
 
 
 def _moments(p: RowProgram, vectors: int, keep: str, moments: bool) -> bool:
-    """Fewer vectors are no block; and what nothing reads again is not kept."""
+    """Rule: moments need blocks of at least ``BLOCK`` vectors, and maps are kept only if moments still need them."""
     kept = keep == RECOMPUTE or (keep == MEMORY and (paired(p) or p).kept != ())
     return not moments or (vectors >= BLOCK and kept)
 
@@ -222,7 +228,7 @@ def default(p: RowProgram, target: Target, within: SearchSpace) -> dict[str, Val
     short = REGISTERS in by_name["keep"] and across <= 4
     keep = REGISTERS if short else MEMORY if p.kept else RECOMPUTE
     size = p.width * max((ITEMSIZE[x.dtype] for x in p.streams), default=4)
-    # Rows side by side hide the latency of short rows, and several streams that of memory.
+    # Interleaved rows hide the latency of short reductions; on long rows, several read streams hide memory latency.
     side = 4 if short or (p.passes == 1 and size > 1 << 16) else 1
     rows = max(int(r) for r in by_name["rows"] if int(r) <= side)
     while short and rows * across > 16:
@@ -238,7 +244,7 @@ def default(p: RowProgram, target: Target, within: SearchSpace) -> dict[str, Val
     else:
         columns = 0
     ahead = 0 if short or columns or 1 << 14 < size <= 1 << 16 else 1
-    # A row in the first level cache is quickly walked once more.
+    # A second pass over a row in the first-level cache is cheap, so moments pay off for longer rows only.
     moments = by_name["moments"][-1] and keep != REGISTERS and vectors >= BLOCK and size > 1 << 14
     return {
         "columns": columns,
@@ -259,7 +265,7 @@ def plan(p: RowProgram, target: Target, v: Mapping[str, Value]) -> RowTiling:
         p = paired(p) or p
     keep, pieces = str(v["keep"]), int(v["pieces"])
     if isinstance(p.width, Extent):
-        # Rows of any length do not fit the registers, and are not divided.
+        # Rows of symbolic length may exceed the registers, and are not divided into chunks.
         keep, pieces = (MEMORY if p.kept else RECOMPUTE) if keep == REGISTERS else keep, 1
     lanes = lane_count(p, target)
     tiling = decided(RowTiling, v, program=p, lanes=lanes, keep=keep, pieces=pieces, threads=target.threads)
@@ -267,13 +273,17 @@ def plan(p: RowProgram, target: Target, v: Mapping[str, Value]) -> RowTiling:
 
 
 def _shorter(tiling: RowTiling, held: bool, registers: int) -> tuple[RowTiling, ...]:
-    """Schedules of rows that fit registers, where ``held``, and of those whose sums are not cut."""
+    """Special schedules for short rows, where the row length is symbolic.
+
+    If ``held``, schedules for rows that fit the registers come first. The last one is for rows whose sums are short
+    enough not to be accumulated in blocks.
+    """
     p, run, lanes = tiling.program, tiling.program.run, tiling.lanes
     if not isinstance(run, Extent) or len(run.spans) > 1 or len(p.columns) > 1 or tiling.columns or p.moments:
         return ()
     found, low = list[RowTiling](), run.least
     across = [v for v in range(1, MOST_HELD + 1) if tiling.rows * v <= registers] if held else []
-    # Whole vectors are worth code of their own: no lanes are left out, and all steps are known.
+    # Row lengths of full vectors have separate code: it needs no masks, and all strides are constants.
     ends = [end for v in across for end in ((v * lanes - 1, v), (v * lanes, v))]
     for high, vectors in (*ends, (2 * CHAIN * tiling.vectors * lanes, 0)):
         reached, past = at_least(run, low), at_least(run, high + 1)
