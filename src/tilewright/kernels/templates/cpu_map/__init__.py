@@ -1,1 +1,1 @@
-"""Programs without reductions (CPU): elementwise chains, permutations, index maps, gathers."""
+"""The CPU template of programs without reductions: elementwise chains, permutations, index maps, gathers."""

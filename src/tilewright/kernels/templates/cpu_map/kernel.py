@@ -1,4 +1,4 @@
-"""The kernel of a map: tasks over rows, in vectors along the innermost axis, or over blocks of tiles."""
+"""The kernel of a map: tasks over rows, in vectors along the innermost axis, or over blocks of transposed tiles."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tilewright.kernels.templates.cpu_map.turn import turn
 
 
 def kernel(p: ElementwiseTiling) -> Kernel:
-    """The kernel of a schedule: one nest over the fused axes."""
+    """The kernel of a schedule: one loop nest over the fused axes."""
     ahead = p.ahead * p.lanes * _turned_bytes(p.m)[p.along_output] if p.tiled else p.prefetch
     return Kernel(
         text=Emitted((_nest(p),), p.tasks, partial(_text, p)),
@@ -70,7 +70,7 @@ def _row_loops(p: ElementwiseTiling) -> tuple[Loop, ...]:
 
 
 def rows(t: Text) -> None:
-    """The loops over rows, or pieces of them."""
+    """Print the loops over rows, or over chunks of long rows."""
     p = t.p
 
     def unit(w: Writer, scope: Scope) -> None:
@@ -85,7 +85,7 @@ def rows(t: Text) -> None:
 
 
 def _segment(t: Text, w: Writer, s: Segment, scope: Scope) -> None:
-    """A row, or a part of it, in vectors."""
+    """Print one segment of a row (or of a chunk of a row) in vectors."""
     p, m = t.p, t.p.m
     names = t.hoisted(w, s.values, t.places(scope), frozenset((m.inner,)))
 
@@ -117,7 +117,10 @@ def _segment(t: Text, w: Writer, s: Segment, scope: Scope) -> None:
 
 
 def _gap(t: Text, at: str) -> str:
-    """C text of how many points lie before the first whose results start at a whole vector; 0 where none does."""
+    """C text of the number of points before the first point whose results are aligned to a vector.
+
+    The text is 0 where the first point is aligned, or where no point is.
+    """
     p, n = t.p, t.p.m.components
     even = n & -n
     count = f"(-(long)({at}) & {p.target.vector_bytes - 1}) / {p.item * even}"
@@ -128,7 +131,7 @@ def _gap(t: Text, at: str) -> str:
 
 
 def _prefetch(t: Text, w: Writer, s: Segment, printer: Printer) -> None:
-    """Ask for the lines that a later trip reads; a prefetch past the end is harmless."""
+    """Print prefetches of the cache lines that a later iteration reads; a prefetch past the end is harmless."""
     m = t.p.m
     for tensor, at, size in _streams(t, s, printer):
         span = size * t.p.lanes * ITEMSIZE[m.program.tensors[tensor].dtype]
@@ -137,7 +140,7 @@ def _prefetch(t: Text, w: Writer, s: Segment, printer: Printer) -> None:
 
 
 def _streams(t: Text, s: Segment, printer: Printer) -> list[tuple[str, str, int]]:
-    """Tensors, positions and how many vectors a trip reads from there."""
+    """Tensor, position and number of vectors of each contiguous read of one iteration."""
     m = t.p.m
     found: dict[tuple[str, str, int], None] = {}
     reads = [(x, 1) for v in s.values for x in v.loads() if flat_step(x.args, (1,), m.inner) == 1]
@@ -148,12 +151,12 @@ def _streams(t: Text, s: Segment, printer: Printer) -> list[tuple[str, str, int]
 
 
 # --------------------------------------------------------------------------- square tiles transposed in registers
-# They are read along one axis, and written along another.
+# Tiles are read along one axis and written along another.
 
 
 @lru_cache(maxsize=256)
 def _turned_bytes(m: Map) -> tuple[int, int]:
-    """Bytes between neighbours of the read that is turned, along the axis it lies along and along the output's."""
+    """Byte strides of the first transposed read: along the axis it is contiguous in, and along the output's axis."""
     read = m.turned[0]
     item = ITEMSIZE[m.program.tensors[str(read.value)].dtype]
     return item, item * abs(linearise(read.args[0]).step(m.inner) or 0)
@@ -172,7 +175,7 @@ def _tile_loops(p: ElementwiseTiling) -> tuple[Loop, ...]:
 
 
 def tile(t: Text, edge: bool) -> str:
-    """A function that computes one tile; ``edge``: of ``ni`` by ``no`` elements only."""
+    """C++ function that computes one tile. ``edge``: a partial tile of ``ni`` by ``no`` elements."""
     p, m = t.p, t.p.m
     members = [f"const {ctype(m.tensors[x.name].dtype)} *{x.name}" for x in m.program.inputs]
     axes = "".join(f", long {a}" for a in (*p.free, m.across, m.inner, *m.program.size_arguments))
@@ -188,7 +191,7 @@ def tile(t: Text, edge: bool) -> str:
         columns = [_columns(t, w, x, n, edge) for n, x in enumerate(m.turned)]
         numbers = [t.numbers.of(x) for x in m.turned]
         assert m.across is not None
-        # What is the same along the rows' axis is read once: by row position it would be read again.
+        # Transposed reads go by value number: the printer would load them again for each row position.
         for k in range(p.lanes):
             here = {a: a for a in m.names} | {m.across: f"({m.across} + {k})" if k else m.across}
             with w.block(f"if ({k} < ni)" if edge else ""):
@@ -200,7 +203,7 @@ def tile(t: Text, edge: bool) -> str:
 
 
 def _columns(t: Text, w: Writer, x: Expr, number: int, edge: bool) -> list[str]:
-    """Read the tile of one tensor and transpose it; names of the vectors along the innermost axis."""
+    """Print the load and transposition of one tensor's tile; returns the vectors along the innermost axis by name."""
     p, m = t.p, t.p.m
     scalar = t.printer({a: a for a in m.names}, {}, vector=False)
     tensor = m.tensors[str(x.value)]
@@ -219,7 +222,7 @@ def _columns(t: Text, w: Writer, x: Expr, number: int, edge: bool) -> list[str]:
             text = f"{r} < no ? tw::load_n<{vector}>({at}, ni) : {vector}{{}}"
         w.line(f"const {vector} {name} = {text};")
         if t.prefetch and not edge:
-            # The same row of a later tile; an address past the end is harmless.
+            # Prefetches this row of a later tile; an address past the end is harmless.
             far = p.ahead * p.lanes * (step if p.along_output else 1)
             w.line(f"__builtin_prefetch(p{number} + {ctext(r * step + far)}, 0, 2);")
         names.append(name)
@@ -231,7 +234,7 @@ def _columns(t: Text, w: Writer, x: Expr, number: int, edge: bool) -> list[str]:
 
 
 def tiles(t: Text) -> None:
-    """The loops over blocks of tiles, and over the tiles of a block."""
+    """Print the loops over blocks of tiles, and over the tiles of a block."""
     p, m = t.p, t.p.m
     assert m.across is not None
     offsets, sizes = {m.across: "si", m.inner: "so"}, {m.across: "ni", m.inner: "no"}
@@ -263,14 +266,14 @@ def tiles(t: Text) -> None:
 
 
 def _shifts(t: Text) -> tuple[str, str]:
-    """C texts of how far the first whole tiles lie from the start, so that reads and writes are aligned."""
+    """C texts of the offsets, in elements, of the first full tiles, which make reads and writes aligned."""
     p, m = t.p, t.p.m
     assert m.across is not None
     out = _unaligned(m.output.name, [m.where.of(a) for a in m.outer], p.item, p.lanes, m.extents[m.inner])
     x = m.turned[0]
     s = linear(x.args[0])
     item = ITEMSIZE[m.program.tensors[str(x.value)].dtype]
-    # A read that starts elsewhere than at a whole row is left as it lies.
+    # A read that does not start at a whole row is not aligned.
     steps = [s.of(a) for a in m.names if a != m.across] + [s.const] + ([1] if s.rest else [])
     into = _unaligned(str(x.value), steps, item, p.lanes, m.extents[m.across])
     return into, out

@@ -1,4 +1,4 @@
-"""Elementwise programs as vectors compute them: along which axis, what only moves, segments, transposes."""
+"""Elementwise programs prepared for vectorisation: the vectorised axis, pure data movement, segments, transposes."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tilewright.kernels.templates.cpu_map.short import components, contiguous, s
 
 @dataclass(frozen=True, eq=False)
 class Map(Elementwise):
-    """The normal form; ``segments`` are its value by ranges of the axis along which vectors run (``inner``).
+    """The normal form of an elementwise program. ``segments``: its value by ranges of the vectorised axis ``inner``.
 
-    ``short``: the axes inside of that one, whose points are components, computed beside each other (:mod:`.short`).
-    ``moves``: no arithmetic, elements are copied as whole numbers of their size. ``across``: the axis along which the
-    ``turned`` reads are contiguous while they step along the innermost one (a transpose), or ``None``.
+    ``short``: axes inside the vectorised axis; each of their points is a component with its own vector
+    (:mod:`.short`). ``moves``: the program has no arithmetic, so elements are copied as integers of their size.
+    ``across``: the axis along which the ``turned`` (transposed) reads are contiguous, or ``None`` without them.
     """
 
     segments: tuple[Segment, ...]
@@ -34,17 +34,17 @@ class Map(Elementwise):
 
     @property
     def inner(self) -> str:
-        """The axis along which vectors run."""
+        """The vectorised axis."""
         return self.names[-1 - len(self.short)]
 
     @property
     def outer(self) -> tuple[str, ...]:
-        """The axes outside of it."""
+        """The axes outside of the vectorised axis."""
         return self.names[: -1 - len(self.short)]
 
     @property
     def components(self) -> int:
-        """How many results of each point of the vectors' axis lie side by side."""
+        """Number of adjacent results at each point of the vectorised axis."""
         return len(self.segments[0].values)
 
     @property
@@ -54,14 +54,14 @@ class Map(Elementwise):
 
     @property
     def bytes(self) -> int:
-        """Bytes of all tensors that are read or written."""
+        """Total size of all tensors that are read or written, in bytes."""
         used = {str(x.value) for x in self.value.loads()} | {self.program.output.name}
         return sum(self.tensors[t].size * ITEMSIZE[self.program.tensors[t].dtype] for t in used)
 
 
 @lru_cache(maxsize=256)
 def match(program: Program) -> Map | None:
-    """The map that a program is, or ``None``; the same object each time."""
+    """Recognise a program as a map, or return ``None``. Cached: equal programs give the same object."""
     e = elementwise(program)
     if e is None:
         return None
@@ -81,7 +81,7 @@ def match(program: Program) -> Map | None:
 
 
 def _turned(e: Elementwise, value: Expr) -> tuple[str | None, tuple[Expr, ...]]:
-    """The axis along which transposed reads are contiguous, and those reads."""
+    """The axis along which transposed reads are contiguous, and the distinct transposed reads."""
     votes: dict[str, list[Expr]] = {}
     for x in reversed(unconditional(value)):
         s = linear(x.args[0])
@@ -99,12 +99,12 @@ def _turned(e: Elementwise, value: Expr) -> tuple[str | None, tuple[Expr, ...]]:
 
 @lru_cache(maxsize=256)
 def refusal(m: Map) -> str:
-    """Why this template leaves an elementwise program to others; empty where it does not."""
+    """Why this template cannot compute an elementwise program; empty if it can."""
     return "" if m.program.plain else "has 8-bit reals"
 
 
 # --------------------------------------------------------------------------- programs that only move elements
-# These are copied as whole numbers of their size, whatever their type.
+# Elements of any type are copied as integers of their size.
 
 RAW = {1: "raw1", 2: "raw2", 4: "raw4", 8: "raw8"}
 """Element types of programs that only move elements, by an element's size in bytes."""
@@ -112,7 +112,7 @@ MOVING = ("load", "select", "const")
 
 
 def data_loads(value: Expr) -> Iterable[Expr]:
-    """Reads whose value is data, not a position."""
+    """Reads whose value becomes data, not a position or a condition."""
     stack = [value]
     while stack:
         e = stack.pop()
@@ -137,7 +137,7 @@ def only_moves(value: Expr) -> bool:
 
 
 def raw(value: Expr) -> Expr:
-    """The same moves of whole numbers of the elements' size."""
+    """A value that only moves elements, with integers of the elements' size in place of their type."""
     dtype = RAW[ITEMSIZE[value.dtype]]
     if value.op == "load":
         return load(str(value.value), dtype, value.args)
@@ -147,7 +147,7 @@ def raw(value: Expr) -> Expr:
 
 
 def _bits(value: Expr) -> int:
-    """The bit pattern of a constant as a signed whole number of its size."""
+    """The bit pattern of a constant as a signed integer of its size."""
     with np.errstate(over="ignore"):
         pattern = encode(np.asarray(value.value), value.dtype)
     found: int = pattern.view(f"i{ITEMSIZE[value.dtype]}").item()

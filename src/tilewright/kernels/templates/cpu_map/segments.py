@@ -1,6 +1,6 @@
-"""The axis of the vectors in segments: in each, conditions of it alone hold or not.
+"""Divides the vectorised axis into segments in which every condition on that axis alone is constant.
 
-Concatenation and padding are then plain copies.
+Concatenation and padding become plain copies.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ MAX_SEGMENTS = 4
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """Positions ``[low, high)`` of the vectors' axis, and the components' values there (one where none is unrolled).
+    """Positions ``[low, high)`` of the vectorised axis, and the value of each component there.
 
-    ``runs``: what is read in vectors that are taken apart.
+    ``runs``: the deinterleaving reads of the segment.
     """
 
     low: int
@@ -34,7 +34,10 @@ class Segment:
 def segments(
     values: tuple[Expr, ...], tensors: Mapping[str, Tensor], inner: str, extents: Mapping[str, int]
 ) -> tuple[Segment, ...]:
-    """The vectors' axis cut where conditions and divisions of it alone change; one segment if there are many."""
+    """Split the vectorised axis where conditions and divisions of that axis alone change.
+
+    Returns one segment if there would be more than ``MAX_SEGMENTS``.
+    """
     size, ranges = extents[inner], Linearizer.below(extents).ranges
     each = [_cuts(v, inner, size) for v in values]
     cuts = {c for some in each for c in some or ()}
@@ -50,7 +53,7 @@ def segments(
 
 
 def _cuts(value: Expr, inner: str, size: int) -> set[int] | None:
-    """Positions at which something of the innermost axis alone changes; ``None`` if they are too many."""
+    """Positions where a condition or division of the ``inner`` axis alone changes; ``None`` if unknown or too many."""
     found: set[int] = set()
     for n in value.walk():
         if (n.op in COMPARISONS or n.op in ("min", "max")) and n.args[0].dtype == INDEX:

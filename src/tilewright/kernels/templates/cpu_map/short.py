@@ -1,8 +1,8 @@
 """Short innermost axes: complex numbers, pixels, quaternions.
 
-Vectors run along the axis before them; every point of the short axes is a *component*, a vector of its own. What lies
-between its neighbours in memory is read as whole vectors that are taken apart (:class:`Run`), and components are put
-together before they are stored.
+The axis outside the short axes is vectorised. Each point of the short axes is a *component* with its own vector.
+Tensors store components interleaved: reads load full vectors and deinterleave them (:class:`Run`), and stores
+interleave the components.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ from tilewright.kernels.families.flatten import Axes, Linearizer, flattened, lin
 from tilewright.kernels.rewrite.inline import short
 
 STEPS = (2, 3, 4, 6, 8)
-"""How many neighbours are taken apart or put together."""
+"""Numbers of adjacent elements that reads can deinterleave and stores can interleave."""
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """``size`` neighbours of a tensor from ``first`` (a read) on; the next point of a vector has those that follow.
+    """A deinterleaving read: each lane of a vector reads ``size`` adjacent elements, the first lane from ``first`` on.
 
-    ``reads``: those that are used, with their place among the neighbours. ``spare``: how many neighbours at the end of
-    the last run may lie outside of the tensor. ``when``: conditions of the outer axes without which nothing is read.
+    The elements of consecutive lanes follow each other in memory. ``reads``: the elements that are used, as (offset
+    from the lane's first element, read). ``spare``: number of elements at the end of the last lane's run that may lie
+    outside the tensor. ``when``: conditions on outer axes; nothing is read unless all of them hold.
     """
 
     first: Expr
@@ -41,7 +42,10 @@ class Run:
 
 @dataclass(frozen=True, eq=False)
 class _Read:
-    """A read, the conditions of outer axes under which it is made, and whether it surely is then."""
+    """A read and the conditions on outer axes under which it is evaluated.
+
+    ``certain``: under these conditions the read is evaluated at every point.
+    """
 
     load: Expr
     when: tuple[Expr, ...]
@@ -49,7 +53,7 @@ class _Read:
 
 
 def short_axes(axes: Axes) -> Iterator[tuple[str, ...]]:
-    """What may be unrolled into components, the most components first; at last nothing."""
+    """Yield groups of innermost axes that may be unrolled into components, the longest first, and the empty group."""
     for n in range(len(axes) - 1, 0, -1):
         inner = axes[-n:]
         points = prod(int(size) for _, size in inner)
@@ -59,7 +63,7 @@ def short_axes(axes: Axes) -> Iterator[tuple[str, ...]]:
 
 
 def components(value: Expr, inner: tuple[str, ...], axes: Axes, tensors: Mapping[str, Tensor]) -> tuple[Expr, ...]:
-    """The value at every point of the short axes, in order of memory."""
+    """The value at every point of the short axes ``inner``, in memory order."""
     extents = dict(axes)
     lin = Linearizer.below({a: n for a, n in axes if a not in inner})
     points = product(*(range(extents[a]) for a in inner))
@@ -70,7 +74,7 @@ def components(value: Expr, inner: tuple[str, ...], axes: Axes, tensors: Mapping
 def runs(
     values: Sequence[Expr], tensors: Mapping[str, Tensor], inner: str, ranges: Mapping[str, Range]
 ) -> tuple[Run, ...]:
-    """The reads that step over their neighbours along the ``inner`` axis, as runs that lie within their tensors."""
+    """Group the strided reads along the ``inner`` axis into deinterleaving reads that lie within their tensors."""
     numbers, lin = ValueNumbers(), Linearizer(ranges)
     groups: dict[tuple[object, ...], list[tuple[int, Linear, _Read]]] = {}
     for r in _settled([r for v in values for r in _evaluated(v, inner, numbers)], numbers):
@@ -91,19 +95,19 @@ def runs(
         if not _inside(start, lin, tensor.size, size) and not (sure and _aligned(start, tensor.size, size)):
             if not sure:
                 continue
-            # Only what is surely read is known to lie inside.
+            # Only reads that are evaluated at every point are known to lie inside the tensor.
             low, spare = min(sure), size - 1 - (max(sure) - min(sure))
             group = [g for g in group if low <= g[0] <= max(sure)]
         first = load(tensor.name, read.load.dtype, (start.plus(low).expr(),))
         reads = {place - low: r.load for place, _, r in group}
-        # One read of many neighbours costs as much taken from each place by itself.
+        # If few of the elements are used, strided loads of single elements cost no more.
         if 4 * len(reads) >= size:
             found.append(Run(first, size, tuple(sorted(reads.items())), spare, read.when))
     return tuple(found)
 
 
 def _evaluated(e: Expr, inner: str, numbers: ValueNumbers) -> list[_Read]:
-    """Reads that an evaluation may make, those of indices of other reads left out."""
+    """Reads that an evaluation may make; reads inside the indices of other reads are left out."""
     if e.op == "load":
         return [_Read(e, (), True)]
     if e.op != "select":
@@ -112,7 +116,7 @@ def _evaluated(e: Expr, inner: str, numbers: ValueNumbers) -> list[_Read]:
     keys = [{numbers.of(r.load) for r in side if r.certain and not r.when} for side in sides]
     both = [r for r in sides[0] if r.certain and not r.when and numbers.of(r.load) in keys[1]]
     if inner in e.args[0].axes():
-        # Conditions that read memory are only safe to evaluate where this one holds.
+        # A nested condition that reads memory is safe to evaluate only where this condition holds.
         maybe = (r for side in sides for r in side if not any(c.loads() for c in r.when))
         return [*condition, *both, *(replace(r, certain=False) for r in maybe)]
     holds = (e.args[0], Expr("not", "bool", (e.args[0],)))
@@ -122,7 +126,10 @@ def _evaluated(e: Expr, inner: str, numbers: ValueNumbers) -> list[_Read]:
 
 
 def _settled(reads: Sequence[_Read], numbers: ValueNumbers) -> list[_Read]:
-    """Each read once: where it is made under the fewest conditions. None that is made under several, in turn."""
+    """Deduplicate reads: each read once, under the fewest conditions.
+
+    A read that only appears under different sets of conditions is left out.
+    """
     found: dict[int, list[_Read]] = {}
     for r in reads:
         found.setdefault(numbers.of(r.load), []).append(r)
@@ -135,18 +142,18 @@ def _settled(reads: Sequence[_Read], numbers: ValueNumbers) -> list[_Read]:
 
 
 def _aligned(start: Linear, elements: int, size: int) -> bool:
-    """Whether the tensor is made of runs, and every position is the first of one."""
+    """Whether runs of ``size`` elements tile the tensor, and every position starts a run."""
     return all(n % size == 0 for n in (elements, start.const, *start.coef.values()))
 
 
 def _inside(start: Linear, lin: Linearizer, elements: int, size: int) -> bool:
-    """Whether runs that start there lie within a tensor."""
+    """Whether runs of ``size`` elements from ``start`` on lie within a tensor of ``elements`` elements."""
     low, high = lin.bounds(start.expr())
     return not isinstance(elements, Extent) and low >= 0 and high + size <= elements
 
 
 def contiguous(values: Sequence[Expr], found: Sequence[Run], inner: str) -> bool:
-    """Whether all reads along the inner axis are of whole vectors, those of runs taken apart."""
+    """Whether all reads load whole vectors along the ``inner`` axis: contiguous, broadcast or deinterleaving."""
     numbers = ValueNumbers()
     apart = {numbers.of(x) for run in found for _, x in run.reads}
     return all(
@@ -156,7 +163,10 @@ def contiguous(values: Sequence[Expr], found: Sequence[Run], inner: str) -> bool
 
 
 def any_order(values: Sequence[Expr], found: Sequence[Run], inner: str) -> bool:
-    """Whether lanes may hold a vector's points in whichever order: all that is read or stored is in the same runs."""
+    """Whether lanes may hold a vector's points in any order.
+
+    All values that vary by lane must come from reads that deinterleave the number of elements that stores interleave.
+    """
     size, numbers = len(values), ValueNumbers()
     apart = {numbers.of(x) for run in found for _, x in run.reads}
 

@@ -1,11 +1,14 @@
-"""The schedules of a map: knobs, what keeps them legal, and a choice by arithmetic.
+"""The search space of a map: knobs, rules, and the default schedule.
 
-``mode``: ``rows`` runs vectors along the innermost axis; ``tiles`` transposes square tiles in registers.
-``vectors`` a row's loop handles so many vectors a trip, ``prefetch`` asks for what it reads so many bytes
-ahead, ``order`` is that of the outer axes. ``walk`` is the axis that the innermost loop over tiles follows
-(``in``: along the read, ``out``: along the output), ``tile_in`` x ``tile_out`` the blocks of tiles (elements),
-``ahead`` by how many tiles reads are asked for before they are due. ``stream`` stores past the caches. ``tasks``:
-into how many pieces the work is divided for the threads.
+- ``mode``: ``rows`` vectorises the innermost axis; ``tiles`` transposes square tiles in registers.
+- ``vectors``: number of vectors that one iteration of a row's loop computes.
+- ``prefetch``: prefetch distance in bytes.
+- ``order``: order of the outer axes.
+- ``walk``: axis of the innermost loop over tiles (``in``: along the read, ``out``: along the output).
+- ``tile_in`` x ``tile_out``: size of a block of tiles, in elements.
+- ``ahead``: prefetch distance in tiles.
+- ``stream``: results are stored with non-temporal stores.
+- ``tasks``: number of tasks into which the work is divided.
 """
 
 from __future__ import annotations
@@ -24,15 +27,15 @@ from tilewright.kernels.templates.tiles import lanes_for
 from tilewright.search_space import Choice, Constraint, SearchSpace, rule
 
 MAX_TILE = 16
-"""Rows of a register tile at most: two tiles must fit 32 registers."""
+"""Largest number of rows of a register tile: two tiles must fit 32 registers."""
 UNITS = 64
-"""Pieces of work below which long rows are cut for the threads."""
+"""With fewer rows than this number, long rows are divided into chunks for the threads."""
 LONG_ROW = 4096
 
 
 @dataclass(frozen=True, eq=False)
 class ElementwiseTiling:
-    """A map with its decisions."""
+    """A map with the decisions of its schedule."""
 
     m: Map
     target: Target
@@ -54,7 +57,7 @@ class ElementwiseTiling:
 
     @property
     def piece(self) -> int:
-        """Elements of a row that are one unit of work."""
+        """Length of a chunk of a row that is one unit of work, in elements."""
         size, rows = self.m.extents[self.m.inner], prod(self.m.extents[a] for a in self.m.outer)
         if self.target.threads == 1 or rows >= UNITS or size <= LONG_ROW or len(self.m.segments) > 1:
             return size
@@ -62,19 +65,19 @@ class ElementwiseTiling:
 
     @property
     def free(self) -> tuple[str, ...]:
-        """Outer axes around a tile, in order."""
+        """Axes of the loops around a tile, outermost first."""
         return tuple(a for a in self.order if a != self.m.across) if self.tiled else self.order
 
 
 def lane_bytes(m: Map, e: Expr) -> int:
-    """Bytes of a lane in which a value is computed."""
+    """Size, in bytes, of the vector lane in which a value is computed."""
     if m.moves and e.dtype != INDEX:
         return ITEMSIZE[m.program.output.dtype]
     return 8 if ITEMSIZE[e.dtype] == 8 else 4
 
 
 def row_lanes(m: Map, target: Target) -> int:
-    """Lanes of a vector along the innermost axis."""
+    """Number of lanes of a vector along the innermost axis."""
     if m.moves:
         masked = any(
             n.op == "select" and m.inner in n.args[0].axes() for s in m.segments for v in s.values for n in v.walk()
@@ -85,7 +88,7 @@ def row_lanes(m: Map, target: Target) -> int:
 
 
 def tile_lanes(m: Map, target: Target) -> int:
-    """Rows and columns of a register tile; 0 where there is nothing to transpose in registers."""
+    """Number of rows (and columns) of a register tile; 0 where no read can be transposed in registers."""
     if m.across is None or len(m.segments) > 1:
         return 0
     lanes = min(row_lanes(m, target), MAX_TILE)
@@ -94,12 +97,12 @@ def tile_lanes(m: Map, target: Target) -> int:
 
 
 def aligned_rows(m: Map, lanes: int) -> bool:
-    """Whether all rows of the output lie alike with regard to vectors."""
+    """Whether all rows of the output have the same alignment to vectors."""
     return all(m.where.of(a) % lanes == 0 for a in m.outer)
 
 
 def orders(m: Map) -> tuple[str, ...]:
-    """Orders of the outer axes: as in the output, and as in each tensor that is read along all of them."""
+    """Orders of the outer axes: that of the output, and of each tensor that is read along all outer axes."""
     found = [m.outer]
     for x in m.value.loads():
         s = linear(x.args[0])
@@ -114,7 +117,7 @@ def _blocks(extent: int, lanes: int) -> tuple[int, ...]:
 
 
 def units(m: Map) -> int:
-    """An estimate of the units of work, for dividing them."""
+    """Estimate of the number of units of work, of about 2048 elements each, which bounds the number of tasks."""
     return max(1, m.program.output.size // 2048)
 
 
@@ -159,7 +162,7 @@ def space(m: Map, target: Target, template: str, version: int) -> SearchSpace:
 
 
 def default(m: Map, target: Target, within: SearchSpace) -> dict[str, Value]:
-    """A schedule by arithmetic on the sizes and the caches."""
+    """The default schedule, computed from the sizes and the caches."""
     options = within.options
     tile = tile_lanes(m, target)
     big = m.bytes > target.l3_bytes // 2
@@ -179,7 +182,7 @@ def default(m: Map, target: Target, within: SearchSpace) -> dict[str, Value]:
         if big:
             values |= {"walk": "in", "ahead": 1}
     values["stream"] = False
-    # Short rows share cache lines with their neighbours, which stores past the caches cannot complete.
+    # Neighbouring short rows share cache lines, which non-temporal stores write partially.
     if big and True in options["stream"] and (tile or m.extents[m.inner] >= LONG_ROW):
         values["stream"] = within.allows({**values, "stream": True})
     if target.threads > 1:
@@ -188,14 +191,14 @@ def default(m: Map, target: Target, within: SearchSpace) -> dict[str, Value]:
 
 
 def plan(m: Map, target: Target, values: Mapping[str, Value]) -> ElementwiseTiling:
-    """The decisions of a schedule."""
+    """Read the decisions of a schedule."""
     order = str(values["order"]).split()
     tiled, stream = values["mode"] == "tiles", bool(values["stream"])
     if m.program.sizes:
-        # What is turned at one size, or aligned alike, need not be at all sizes.
+        # A read that is transposed at one size, or rows that are aligned there, need not be at all sizes.
         tiled = tiled and tile_lanes(m, target) > 0
         stream = stream and (not tiled or aligned_rows(m, tile_lanes(m, target)))
-        # Where its size was 1, there was no axis to order.
+        # Axes of size 1 are not in the schedule's order.
         order = [*(a for a in m.outer if a not in order), *(a for a in order if a in m.outer)]
     return decided(
         ElementwiseTiling, values, m=m, target=target, tiled=tiled, stream=stream, order=tuple(order),

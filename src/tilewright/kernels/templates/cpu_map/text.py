@@ -1,4 +1,4 @@
-"""What rows and tiles share in printing: values, stores, what is computed once."""
+"""Printing that rows and tiles share: values, stores, hoisted invariants."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tilewright.kernels.templates.cpu_map.short import any_order
 from tilewright.kernels.templates.cpu_map.space import ElementwiseTiling, lane_bytes
 
 BLOCK = 16
-"""Bytes within which lanes change places, at no cost, where their order is free (``headers/interleave.h``)."""
+"""Size in bytes of the parts of a vector within which lanes are reordered for free (``headers/interleave.h``)."""
 
 RAW_TYPES = {"raw1": "signed char", "raw2": "short", "raw4": "int", "raw8": "long"}
 
 
 class MovePrinter(MemoryPrinter):
-    """Prints elements that are only moved: lanes hold their bits."""
+    """Prints pure data movement: lanes hold the bit patterns of elements as integers."""
 
     def lane_type(self, e: Expr) -> str:
         return RAW_TYPES.get(e.dtype) or super().lane_type(e)
@@ -39,7 +39,7 @@ def ctype(dtype: str) -> str:
 
 @dataclass
 class Text:
-    """Prints values of one kernel."""
+    """Prints the values of one kernel."""
 
     p: ElementwiseTiling
     kernel: Kernel
@@ -53,38 +53,38 @@ class Text:
 
     @property
     def streamed(self) -> bool:
-        """Whether results are stored past the caches."""
+        """Whether results are stored with non-temporal stores."""
         return self.kernel.numbers["streamed"] > 0
 
     @property
     def prefetch(self) -> int:
-        """Bytes ahead of its use at which an input is asked for; 0: it is not."""
+        """Prefetch distance in bytes; 0: no prefetch."""
         return int(self.kernel.numbers["prefetch"])
 
     def tasks(self, body: Body, offsets: Mapping[str, str] | None = None) -> None:
-        """Print the units of work, shared out among tasks."""
+        """Print the loops over units of work, which are distributed among tasks."""
         self.emitter.nest(
             self.emitter.entry, self.nest, body, loops=self.nest.chunked, tasks=self.kernel.tasks, offsets=offsets,
             closing="streamed();" if self.streamed else "",
         )  # fmt: skip
 
     def places(self, scope: Scope) -> dict[str, str]:
-        """C texts of the axes' positions."""
+        """C text of the position along each axis."""
         return {a: scope.at(a) for a in self.p.m.names}
 
     def printer(
         self, at: Mapping[str, str], names: Mapping[int, str], vector: bool = True, count: str | None = None
     ) -> Printer:
-        """For the point (or the vector along the innermost axis) at the positions ``at``."""
+        """A printer for the point (or the vector along the vectorised axis) at the positions ``at``."""
         return self.values.at(at, self.p.m.inner if vector else None, None, count, names)
 
     def known(self, printer: Printer, vectors: Mapping[int, str]) -> None:
-        """Make a printer take reads, by value number, from vectors."""
+        """Make a printer use named vectors in place of reads. ``vectors``: names by the reads' value numbers."""
         read = printer.load
         printer.load = lambda e, guard: vectors.get(self.numbers.of(e)) or read(e, guard)
 
     def take_apart(self, w: Writer, printer: Printer, s: Segment, count: str | None) -> None:
-        """Read a segment's runs, and make a printer take their elements from there."""
+        """Print a segment's deinterleaving loads, and make a printer use the loaded vectors."""
         found: dict[int, str] = {}
         for run in s.runs:
             tensor, name = self.p.m.tensors[str(run.first.value)], self.emitter.fresh("g")
@@ -99,14 +99,14 @@ class Text:
         self.known(printer, found)
 
     def ordered(self, s: Segment) -> str:
-        """C text of whether lanes are to hold the points of a vector in order."""
+        """C text of whether lanes must hold the points of a vector in memory order."""
         m = self.p.m
         widths = {lane_bytes(m, e) for e in (*s.values, *(run.first for run in s.runs))}
         within = len(widths) == 1 and len(s.values) * max(widths) <= BLOCK
         return "false" if within and any_order(s.values, s.runs, m.inner) else "true"
 
     def store_together(self, w: Writer, printer: Printer, s: Segment, count: str | None, stream: bool) -> None:
-        """Compute a vector of every component and store them side by side."""
+        """Print the vectors of all components and their interleaved store."""
         m, n = self.p.m, len(s.values)
         printer.bind(s.values, w.line, self.emitter.fresh)
         name, lane = self.emitter.fresh("o"), printer.lane_type(s.values[0])
@@ -122,7 +122,7 @@ class Text:
     def store(
         self, w: Writer, printer: Printer, value: Expr, count: str | None, to: str | None = None, stream: bool = False
     ) -> None:
-        """Compute a vector of the result and store it: at ``to``, or where it belongs."""
+        """Print one vector of the result and its store: at ``to``, or at the printer's position in the output."""
         m = self.p.m
         value = unrounded(value, m.output.dtype)
         printer.bind((value,), w.line, self.emitter.fresh)
@@ -132,7 +132,7 @@ class Text:
     def hoisted(
         self, w: Writer, values: Iterable[Expr], at: Mapping[str, str], fixed: frozenset[str]
     ) -> dict[int, str]:
-        """Compute what does not depend on the axes ``fixed`` and is worth it; names by value number."""
+        """Print the invariants of the axes ``fixed`` that are worth hoisting; returns names by value number."""
         printer = self.printer(at, {}, vector=False)
         names: dict[int, str] = {}
         for e in invariants(values, fixed, self.numbers):
@@ -142,7 +142,10 @@ class Text:
 
 
 def invariants(values: Iterable[Expr], moving: frozenset[str], numbers: ValueNumbers) -> Iterable[Expr]:
-    """Largest parts that read or compute something, do not depend on ``moving`` axes, and are always evaluated."""
+    """Largest subexpressions that are invariant along ``moving`` axes, always evaluated, and costly.
+
+    Costly: the subexpression has a read, a division or a function.
+    """
     found: dict[int, Expr] = {}
 
     def visit(e: Expr) -> None:

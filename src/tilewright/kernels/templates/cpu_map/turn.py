@@ -1,7 +1,7 @@
-"""Transposing a square tile in registers: a network of two-operand shuffles.
+"""Transposes a square tile in registers with a network of two-operand shuffles.
 
-Rows are interleaved within 16-byte parts, in units that double from step to step; then the parts are sorted by
-taking every other one. Both kinds of step are single instructions of every vector unit in use.
+The first steps interleave rows within 16-byte parts of vectors, in units that double at each step. The last steps
+reorder whole parts by taking every second one. Each step is one instruction on all supported vector units.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 PART = 16
-"""Bytes within which the interleaving steps work."""
+"""Size, in bytes, of the parts of a vector within which rows are interleaved."""
 
 
 def turn(names: Sequence[str], item: int, vector: str, fresh: str) -> tuple[list[str], list[str]]:
-    """Statements that transpose row vectors, and the names of the columns.
+    """C statements that transpose row vectors, and the names of the column vectors.
 
-    ``names``: as many vectors as each has elements, of ``item`` bytes. ``vector`` is the C type; new names start
-    with ``fresh``.
+    ``names``: the rows, whose number equals the number of lanes. ``item``: size of an element in bytes. ``vector``:
+    C type of a row. New names start with ``fresh``.
     """
     size = len(names)
     per_part = min(PART // item, size)

@@ -1,1 +1,1 @@
-"""Windowed reductions (CPU): depthwise convolution, pooling."""
+"""The CPU template of windowed reductions: depthwise convolution, pooling."""

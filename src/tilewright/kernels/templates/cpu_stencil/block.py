@@ -1,4 +1,4 @@
-"""One block of a stencil: neighbouring vectors of outputs, their windows read once, reduced in registers."""
+"""Prints one block of a stencil: neighbouring vectors of outputs that share reads and are reduced in registers."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ from tilewright.kernels.templates.cpu_stencil.space import WindowTiling, hoistab
 from tilewright.kernels.templates.cpu_stencil.spans import bounds_within
 
 COUNT = "count_"
-"""Lanes in use of a vector at an edge that calls know."""
+"""C name of the number of active lanes of a vector at an edge of symbolic position."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a block stands, and what it holds.
+    """Position and size of one block.
 
-    ``first``: the C texts (or known numbers) of its first position along its axes and the innermost one. ``outputs``:
-    how many it has along each of its axes. ``count``: C text of the lanes in use where not all are, and their number
-    where it is known. ``inside``: axes along which no condition fails. ``sizes``: those with which calls come here.
-    ``least``: of lanes whose number calls know, how many are in use at least.
+    ``first``: the block's first position along its axes and the innermost axis, as C text or number. ``outputs``:
+    number of outputs along each of the block's axes. ``inside``: axes along which all conditions hold. ``count``: C
+    text of the number of active lanes, or ``None`` if all lanes are active. ``lanes``: largest number of active
+    lanes. ``least``: smallest number of active lanes where ``count`` is symbolic. ``sizes``: bounds of the symbolic
+    sizes with which the block occurs.
     """
 
     first: Mapping[str, str | int]
@@ -42,7 +43,7 @@ class Place:
 
     @property
     def steps(self) -> list[dict[str, int]]:
-        """Where each output stands in the block."""
+        """Offset of each output from the block's first output, by axis."""
         return [dict(zip(self.outputs, k, strict=True)) for k in product(*map(range, self.outputs.values()))]
 
 
@@ -54,8 +55,8 @@ class Block:
     emitter: Emitter
     streamed: bool
     numbers: ValueNumbers = field(default_factory=ValueNumbers)
-    ends: dict[str, str] = field(default_factory=dict)  # names of the lanes that end at edges, by C text
-    rows: dict[int, tuple[str, str, int]] = field(default_factory=dict)  # of each read the row that was last walked to
+    ends: dict[str, str] = field(default_factory=dict)  # C names of lane numbers at symbolic edges, by C text
+    rows: dict[int, tuple[str, str, int]] = field(default_factory=dict)  # latest row pointer of each read
 
     def __post_init__(self) -> None:
         self.values = Values(self.p.s.tensors, self.p.s.ranges, self.p.lanes)
@@ -70,17 +71,17 @@ class Block:
         self, at: Mapping[str, str] | None = None, names: Mapping[int, str] | None = None,
         var: Mapping[str, str] | None = None, count: str | None = None,
     ) -> Printer:  # fmt: skip
-        """A printer for a vector along the innermost axis."""
+        """A printer of vectors along the innermost axis."""
         return self.values.at(at or {}, self.p.s.inner, var, count, names)
 
     @cached_property
     def below(self) -> int:
-        """Positions along the innermost axis at which conditions from below may fail."""
+        """Number of positions at the start of the innermost axis where lower-bound conditions may fail."""
         return inside(self.p.s, self.p.s.inner)[0]
 
     @cached_property
     def lost(self) -> int:
-        """Lanes at most that conditions from above leave out of the last vector along the innermost axis."""
+        """Largest number of lanes of the last vector, along the innermost axis, that upper-bound conditions exclude."""
         extent = self.p.s.ranges[self.p.s.inner]
         return max(bounds(extent - h, exactly=True)[1] for h in inside(self.p.s, self.p.s.inner)[1])
 
@@ -89,9 +90,12 @@ class Block:
         for t in product(*(range(s.ranges[a]) for a in names)):
             yield dict(zip(names, t, strict=True))
 
-    # -- what is the same along the block's axes
+    # -- invariants along the block's axes
     def hoisted(self, w: Writer, place: Place) -> tuple[dict[tuple[int, str], str], dict[int, str]]:
-        """Read weights and compute what the epilogue needs of them; their names."""
+        """Print the invariants along the block's axes: reads such as weights, and subexpressions of the epilogue.
+
+        Returns C names of reads, by read and position, and of subexpressions, by value number.
+        """
         s = self.p.s
         reads: dict[tuple[int, str], str] = {}
         if self.p.hoist:
@@ -110,7 +114,7 @@ class Block:
 
     # -- a read
     def _position(self, r: Read, tap: Mapping[str, int], step: Mapping[str, int], place: Place) -> tuple[str, int]:
-        """C text of the part of a position that is not known, and the known rest."""
+        """Position of a read at a tap and an output: C text of the variable part, and the constant part."""
         known, parts = r.at.const, []
         for a, c in sorted(r.at.axes.items()):
             if a in tap:
@@ -134,7 +138,7 @@ class Block:
         return " + ".join(parts), known
 
     def count(self, w: Writer, place: Place) -> None:
-        """Declare how many lanes are in use of a vector where calls know it, and how many conditions leave."""
+        """Declare the number of active lanes at a symbolic edge, and the lane ranges in which conditions hold."""
         self.ends = {}
         if place.count == COUNT:
             start, extent = place.first[self.p.s.inner], ctext(self.p.s.ranges[self.p.s.inner])
@@ -142,7 +146,8 @@ class Block:
             if all(r.outside is None or _zero(r.outside) for r in self.p.s.reads):
                 w.line(f"const long {COUNT} = {text};")
             else:
-                # More masks than registers hold: worked out before all blocks, they would be moved there at each use.
+                # Without the asm, compilers compute all masks before all blocks. These masks exceed the mask
+                # registers, so each use would move one back.
                 w.line(f'long {COUNT} = {text}; __asm__("" : "+r"({COUNT}));')
         for r, tap in product(self.p.s.reads, self.taps()):
             for end in self._ends(r, tap, place):
@@ -150,7 +155,7 @@ class Block:
                     self.ends[end] = self.emitter.let(w, "to", "int", f"(int){end}")
 
     def _ends(self, r: Read, tap: Mapping[str, int], place: Place) -> tuple[int | str, int | str]:
-        """Lanes ``[low, high)`` in which the conditions along the innermost axis hold; C text where calls know it."""
+        """Lanes ``[low, high)`` in which the conditions along the innermost axis hold: numbers or C texts."""
         inner = self.p.s.inner
         low, high, start = 0, place.lanes, place.first[inner]
         later, sooner = list[str](), [COUNT] if place.count == COUNT else []
@@ -159,8 +164,8 @@ class Block:
             k = g.const + sum(f * tap[a] for a, f in g.axes.items() if a in tap)
             everywhere = bounds_within(k + min(0, c) * (self.p.s.ranges[inner] - 1), place.sizes)[0] >= 0
             if (isinstance(start, str) or place.count == COUNT) and (not c or everywhere):
-                continue  # it holds wherever there is an element
-            if isinstance(start, str):  # a vector at any place
+                continue  # the condition holds in every active lane
+            if isinstance(start, str):  # a vector at a variable position
                 at = f"{ctext(k)} + {start} * {c}L"
                 (later if c > 0 else sooner).append(f"({c - 1}L - ({at})) / {c}" if c > 0 else f"({-c}L + {at}) / {-c}")
                 continue
@@ -177,14 +182,15 @@ class Block:
         return _extreme("tw::imax", low, later), _extreme("tw::imin", high, sooner)
 
     def _lanes(self, r: Read, tap: Mapping[str, int], place: Place) -> tuple[int | str, int | str]:
-        """The same, what calls know by its name."""
+        """Lanes ``[low, high)`` in which the conditions along the innermost axis hold: numbers or C names."""
         low, high = self._ends(r, tap, place)
         return self.ends[low] if isinstance(low, str) else low, self.ends[high] if isinstance(high, str) else high
 
     def _condition(self, r: Read, tap: Mapping[str, int], step: Mapping[str, int], place: Place) -> str | None:
-        """C text of the condition on a read that is left to calls; empty if it holds, ``None`` if it does not.
+        """C text of the condition on a read that is tested at run time.
 
-        Those on axes that are neither the block's nor the innermost one are :meth:`runtime`.
+        Empty if the condition always holds, ``None`` if it never does. :meth:`runtime` tests the conditions on axes
+        that are neither the block's nor the innermost axis.
         """
         low, high = self._lanes(r, tap, place)
         if isinstance(low, int) and isinstance(high, int) and low >= high:
@@ -207,7 +213,7 @@ class Block:
         return " && ".join(asked)
 
     def runtime(self, tap: Mapping[str, int], place: Place) -> tuple[str, ...]:
-        """Conditions on the other axes at a tap, as C texts; they are the same for the whole block."""
+        """C texts of the conditions at a tap on axes outside the block; each holds or fails for the whole block."""
         texts = []
         known = {*self.p.blocked, self.p.s.inner}
         for r in self.p.s.reads:
@@ -224,7 +230,7 @@ class Block:
         self, w: Writer, number: int, tap: Mapping[str, int], step: Mapping[str, int], place: Place,
         names: dict[tuple[int, str], str], condition: str = "",
     ) -> str:  # fmt: skip
-        """The name of the vector that holds a read, which is printed where it is not at hand."""
+        """C name of the vector that holds a read; prints the load unless ``names`` has it."""
         r = self.p.s.reads[number]
         text, known = self._position(r, tap, step, place)
         low, high = self._lanes(r, tap, place)
@@ -261,10 +267,11 @@ class Block:
     def _row(
         self, w: Writer, number: int, text: str, known: int, names: dict[tuple[int, str], str]
     ) -> tuple[str, str, int]:
-        """Where a read starts, and its C text and number from there: at the row before where calls choose their step.
+        """Base pointer of a read, and the variable and constant part of its position from there.
 
-        The pointer looks new at each row: compilers would keep the addresses of all rows, and spill what they sum for
-        them.
+        With symbolic strides, the base is a pointer to the read's row, computed from the pointer to the previous row.
+        An ``asm`` makes each row pointer opaque: compilers would keep the addresses of all rows in registers, and
+        spill accumulators.
         """
         tensor = self.p.s.reads[number].tensor
         if not self.p.s.program.sizes:
@@ -307,14 +314,15 @@ class Block:
         return f"tw::load_step<{vector}>({at}, {step}L{'' if whole and count is None else f', {count}'})"
 
     def _between(self, vector: str, at: str, low: int | str, high: int | str) -> str:
-        """Lanes from one to another one."""
+        """C text of a load of the lanes ``[low, high)`` only."""
         function, first = ("load_between", f"{low}, ") if low else ("load_n", "")
         return f"tw::{function}<{vector}>({at}, {first}{high})"
 
     def _evens(self, vector: str, at: str, low: int | str, high: int | str, whole: bool, least: int, most: int) -> str:
-        """Every other element: two vectors that overlap by one, so that nothing past the last is touched.
+        """C text of a load with stride 2: two vectors that overlap by one element, shuffled.
 
-        ``least`` to ``most`` lanes are in use: of half of them or less the first vector has all.
+        The overlap avoids reads past the last element. Between ``least`` and ``most`` lanes are active: the second
+        vector is not read if the first one holds all active lanes.
         """
         n = self.p.lanes
         picks = ", ".join(str(2 * k if 2 * k < n else n + 2 * k - (n - 1)) for k in range(n))
@@ -347,7 +355,7 @@ class Block:
         return f"__builtin_shufflevector({parts[0]}, {parts[1]}, {picks})"
 
     def _repeated(self, repeat: int, vector: str, lane: str, at: str, place: Place) -> str:
-        """Every element ``repeat`` times, from the start of a run."""
+        """C text of a load that repeats each element ``repeat`` times in consecutive lanes."""
         lanes = self.p.lanes
         if lanes % repeat == 0 and lanes > repeat:
             few = f"tw::vec<{lane}, {lanes // repeat}>"
@@ -362,7 +370,7 @@ class Block:
 
     # -- the block
     def print(self, w: Writer, place: Place, reads: Mapping[tuple[int, str], str], names: Mapping[int, str]) -> None:
-        """Accumulate, finish and store one block."""
+        """Print one block: accumulate all taps, apply the epilogue, store the outputs."""
         s = self.p.s
         monoid = s.monoid
         acc = [self.emitter.fresh("acc") for _ in place.steps]
@@ -395,7 +403,7 @@ class Block:
     def _group(
         self, w: Writer, taps: list[dict[str, int]], acc: list[str], place: Place, reads: dict[tuple[int, str], str]
     ) -> None:
-        """Taps whose other conditions hold, in the order of what they read."""
+        """Print taps whose conditions outside the block hold, in the order of the positions that they read."""
         main = max(range(len(self.p.s.reads)), key=lambda n: len(self.p.s.reads[n].axes))
         steps = place.steps
         todo = [(self._position(self.p.s.reads[main], t, k, place)[1], n, t) for t in taps for n, k in enumerate(steps)]
@@ -412,7 +420,7 @@ class Block:
     def _outside(
         self, w: Writer, taps: list[dict[str, int]], acc: list[str], place: Place, reads: dict[tuple[int, str], str]
     ) -> None:
-        """The same taps where those conditions fail: reads that have conditions give their constants."""
+        """Print taps whose conditions outside the block fail: guarded reads give their ``outside`` constants."""
         for tap in taps:
             for k, step in enumerate(place.steps):
                 values = {}
@@ -426,7 +434,7 @@ class Block:
                 self._combine(w, acc[k], values, False)
 
     def _neutral(self) -> bool:
-        """Whether the body outside is the reduction's identity."""
+        """Whether the body of a failed condition equals the reduction's identity."""
         s = self.p.s
         r = s.reads[0]
         body = s.body.map(lambda n: r.outside if n.op == "var" else None)
@@ -446,7 +454,7 @@ class Block:
             return
         monoid = self.p.s.monoid
         text = self.printer(var=values).vector_text(self.p.s.body)
-        # The test for NaN is of the left one: it is then not in the chain of maxima.
+        # max and min test their left operand for NaN: the test stays off the chain of dependent operations.
         ends = (text, acc) if self.p.s.monoid.name in ("max", "min") else (acc, text)
         merge = self.printer(var=dict(zip(("l0", "r0"), ends, strict=True)))
         w.line(f"{acc} = {merge.vector_text(monoid.combine[0])};")
@@ -457,7 +465,7 @@ class Block:
         start = {x: x for x in s.axes} | {x: _text(first) for x, first in place.first.items()}
         apart = any(isinstance(s.strides[a], Extent) for a in self.p.blocked)
         if apart:
-            # As rows that are read, those that are written are walked to.
+            # The output's row pointer is computed from that of the previous row, as in _row.
             out, others = self.emitter.fresh("o"), {a: n for a, n in s.strides.items() if a != s.inner}
             index = self.printer(start).scalar(Linear(0, others).expr())
             w.line(f'long {out} = {index}; __asm__("" : "+r"({out}));')
@@ -477,12 +485,12 @@ class Block:
 
 
 def _text(position: str | int) -> str:
-    """C text of a position."""
+    """C text of a position, in parentheses if it is a symbolic expression."""
     return f"({ctext(position)})" if isinstance(position, Extent) else str(position)
 
 
 def _extreme(function: str, known: int, texts: Sequence[str]) -> int | str:
-    """The greatest or least of a number and of what C texts say."""
+    """Maximum or minimum of a number and C texts: the number alone, or a C text that calls ``function``."""
     text = ""
     for t in texts:
         text = f"{function}({text or f'{known}L'}, {t})"
@@ -490,7 +498,11 @@ def _extreme(function: str, known: int, texts: Sequence[str]) -> int | str:
 
 
 def _invariants(value: Expr, blocked: frozenset[str], numbers: ValueNumbers) -> list[Expr]:
-    """Largest parts that do not depend on the sum or a block's axes, read or compute something, and always happen."""
+    """Largest subexpressions of the epilogue that are worth hoisting out of a block.
+
+    They are independent of the accumulator and of the block's axes, always evaluated, and have a read, a division or
+    a function.
+    """
     found: dict[int, Expr] = {}
 
     def visit(e: Expr) -> None:

@@ -1,4 +1,4 @@
-"""The kernel of a stencil: tasks over units of work, with the loops around blocks."""
+"""The kernel of a stencil: tasks over units of work, and the loops over blocks in a unit."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from tilewright.kernels.templates.cpu_stencil.spans import Level, Span
 
 REPEAT = "template <class V, class H, class F> TW_INLINE V repeat(H h, F f) { return f(h); }\n"
 STRIP = "strip"
-"""Name of the number of a strip, as an axis."""
+"""Name of the axis of strips: chunks of the block's axis."""
 
 
 def kernel(p: WindowTiling) -> Kernel:
-    """The kernel of a schedule: one nest over other axes, vectors, blocks and reduce axes."""
+    """The kernel of a schedule: one loop nest over outer axes, vectors, blocks and reduce axes."""
     taps = prod(p.s.ranges[a] for a in p.unrolled)
     return Kernel(
         text=Emitted((_nest(p),), p.tasks, partial(_text, p)),
@@ -38,7 +38,7 @@ def kernel(p: WindowTiling) -> Kernel:
 
 
 def _nest(p: WindowTiling) -> LoopNest:
-    """The loops as they are printed, those over blocks with edges at known places."""
+    """The loop nest. The printed loops over blocks have separate code for the blocks at edges."""
     s = p.s
     size = s.ranges[s.inner]
     loops = [Loop(s.inner, size, p.lanes, "chunked")] if p.order == "v" else []
@@ -76,7 +76,7 @@ def _text(p: WindowTiling, kernel: Kernel, emitter: Emitter, nests: tuple[LoopNe
     emitter.tensors({t.name: storage(t.dtype) for t in (*p.s.program.inputs, p.s.output)})
     emitter.arguments(kernel.arguments)
     streamed = kernel.numbers["streamed"] > 0
-    # How many strips there are is known at run time only.
+    # The number of strips is a launch argument.
     scope = Scope({STRIP: Tile("0", "strips", 1, False, False)}, captured=tuple(emitter.captured))
 
     def unit(w: Writer, scope: Scope) -> None:
@@ -89,7 +89,7 @@ def _text(p: WindowTiling, kernel: Kernel, emitter: Emitter, nests: tuple[LoopNe
 
 
 def _walk(block: Block, w: Writer, scope: Scope) -> None:
-    """What one unit of work computes: all blocks and vectors of the other axes' position."""
+    """Print one unit of work: all blocks and vectors at one position of the outer axes."""
     p = block.p
     for a in (*p.others, *((STRIP,) if p.stripped else ())):
         w.line(f"const long {a} = {scope.at(a)};")
@@ -99,7 +99,7 @@ def _walk(block: Block, w: Writer, scope: Scope) -> None:
 
 
 def _row(block: Block, w: Writer, scope: Scope, rows: Stand) -> None:
-    """All blocks and vectors of one position along the second axis, or of all where there is none."""
+    """Print all blocks and vectors at one position along the second axis, if blocks have a second axis."""
     p = block.p
 
     def blocks() -> Iterator[Stand]:
@@ -128,7 +128,11 @@ def _row(block: Block, w: Writer, scope: Scope, rows: Stand) -> None:
 
 @dataclass(frozen=True)
 class Stand:
-    """Where blocks of a span stand: a known place, or the C text of one."""
+    """Position of a block along one axis.
+
+    ``first``: number or C text of the block's first position. ``span``: the block's span. ``inside``: whether all
+    conditions along the axis hold.
+    """
 
     first: str | int
     span: Span
@@ -136,7 +140,7 @@ class Stand:
 
 
 def _reached(p: WindowTiling, w: Writer, axis: str | None, levels: tuple[Level, ...]) -> Iterator[Level]:
-    """The levels of an axis, each where its extent reaches it and no larger one."""
+    """Print an if-else chain over the levels of an axis: each branch takes the extents that reach no higher level."""
     if len(levels) == 1 or axis is None:
         yield levels[0]
         return
@@ -149,7 +153,7 @@ def _reached(p: WindowTiling, w: Writer, axis: str | None, levels: tuple[Level, 
 
 
 def _walked(w: Writer, level: Level, name: str, p: WindowTiling) -> Iterator[Stand]:
-    """The blocks of an axis one after the other, each inside of its loop."""
+    """Print the loops over the blocks of an axis; yields the position of each loop's block inside the loop."""
     if level.spans[0].when:
         extent = ctext(p.s.ranges[p.s.inner])
         with w.block(f"for (long {name} = 0; {name} < {extent}; {name} += {p.lanes}L)"):
@@ -167,7 +171,7 @@ def _walked(w: Writer, level: Level, name: str, p: WindowTiling) -> Iterator[Sta
 
 
 def _run(w: Writer, span: Span, name: str, at: str) -> Iterator[Stand]:
-    """A block of a run along an axis whose extent calls choose: inside, or where conditions are to be asked."""
+    """Print a block of a run along a symbolic axis: code without conditions, and code that tests them if needed."""
     w.line(f"const long {name} = tw::imin({at}, {span.last});")
     if span.unless:
         with w.block(f"if ({span.unless.format(name)})"):
@@ -177,13 +181,13 @@ def _run(w: Writer, span: Span, name: str, at: str) -> Iterator[Stand]:
 
 
 def _again(level: Level, span: Span) -> str:
-    """The condition under which a last block is another one than the first."""
+    """C condition under which the last block is not the first block; empty if it never is."""
     first = level.spans[0]
     return f"if ({ctext(span.start)} > 0)" if first is not span and first.count == 1 else ""
 
 
 def _fixed(p: WindowTiling, level: Level, span: Span, name: str) -> str:
-    """The loop over a run of blocks of an axis whose extent is known; nothing for a block at a known place."""
+    """C head of the loop over a span of blocks of an axis of constant extent; empty for a block at a fixed position."""
     if name == "v_" and p.order == "v":
         extent, lanes = p.s.ranges[p.s.inner], p.lanes
         return f"if (v_ {'<' if span.size == lanes else '=='} {extent // lanes * lanes}L)" if extent % lanes else ""
@@ -196,7 +200,10 @@ def _fixed(p: WindowTiling, level: Level, span: Span, name: str) -> str:
 
 
 def _strip(level: Level, span: Span) -> str:
-    """The blocks in the strip at hand: a share of the run; the first and last strips have those beside it."""
+    """C head of the loop over the blocks of one strip.
+
+    Strips share the longest span; the first strip also has the spans before it, and the last strip those after it.
+    """
     run = max(level.spans, key=lambda x: x.count)
     if span.start < run.start:
         return "if (strip == 0)"
@@ -207,7 +214,7 @@ def _strip(level: Level, span: Span) -> str:
 
 
 def _chunked(p: WindowTiling, w: Writer, level: Level) -> Iterator[Stand]:
-    """The blocks along the second axis that are a unit of work: all of them where the axis is shorter than one."""
+    """Print the position of a unit of work along the second axis: one block, or all blocks of a short axis."""
     axis = p.second
     if axis is None or (isinstance(p.s.ranges[axis], Extent) and level.spans[0].size < p.rows):
         yield from _walked(w, level, "a_", p)
@@ -221,13 +228,13 @@ def _chunked(p: WindowTiling, w: Writer, level: Level) -> Iterator[Stand]:
 
 
 def _among(level: Level, span: Span, axis: str) -> str:
-    """The condition under which a unit of work is one of a span along the second axis."""
+    """C head of the condition under which a unit of work belongs to a span along the second axis."""
     if len(level.spans) == 1:
         return ""
     if not span.last and span.count == 1 and not isinstance(span.start, Extent):
         return f"if ({axis} == {span.start}L)"
     first = next((x for x in level.spans if not x.last and x is not span), None)
-    if isinstance(span.start, Extent):  # the first one begins nearer to the end where they are the same
+    if isinstance(span.start, Extent):  # a unit at 0 belongs to the first span, even if it is also the last one
         beside = f" && {axis} > 0" if first is not None else ""
         return f"if ({axis} >= {ctext(span.start)}{beside})"
     past = span.end or f"{span.start + span.count * span.size}L"

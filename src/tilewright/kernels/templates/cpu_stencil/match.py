@@ -1,7 +1,7 @@
-"""Which windowed reductions the CPU computes, and their reads.
+"""Recognises the windowed reductions that the template computes, and their reads.
 
-The body is a function of reads at sums of axes, each behind conditions of the form "a sum is at least 0"
-(padding). At least one read moves with every output axis, and with the innermost one by few elements.
+The body is a function of reads at affine positions. A read may be guarded by conditions of the form "an affine sum is
+at least 0" (padding). At least one read varies along every output axis, with a small stride along the innermost axis.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ from tilewright.kernels.families.sides import need, needed, recogniser
 MONOIDS = ("sum", "prod", "max", "min")
 ACCUMULATED = ("float32", "float64", *INTEGERS)
 MAX_STEP = 4
-"""Elements between the reads of neighbouring outputs at most: beyond, lanes are gathered one by one."""
+"""Largest stride of a read along the innermost axis, in elements: beyond it, lanes are gathered one by one."""
 MAX_NODES = 400
 
 
 @dataclass(frozen=True, eq=False)
 class Read:
-    """``value`` of the var ``read``, the element at ``at``, where all ``guards`` are at least 0, else ``outside``.
+    """A guarded read: ``value`` where all ``guards`` are at least 0, else ``outside``.
 
-    ``repeat``: neighbouring outputs along the innermost axis read the same element in runs of so many.
+    ``value`` is an expression of the variable ``read``, the element of ``tensor`` at position ``at``. ``repeat``:
+    number of neighbouring outputs along the innermost axis that read one element.
     """
 
     value: Expr
@@ -47,11 +48,11 @@ class Read:
 
 @dataclass(frozen=True, eq=False)
 class Stencil(Flat):
-    """A matched program, its tensors flat.
+    """A matched program with flat tensors.
 
-    ``body`` is over vars ``a0, a1, ...``, the values of ``reads``; ``value``, the result, over ``l0``, the reduced
-    body. ``axes`` are the output's of more than one element, outermost first, ``windows`` those of them that have
-    a window.
+    ``body``: reduced expression of the variables ``a0, a1, ...``, the values of ``reads``. ``value``: the result, an
+    expression of the reduced body ``l0``. ``axes``: output axes of more than one element, outermost first.
+    ``windows``: the output axes that have a window.
     """
 
     part: Part
@@ -73,7 +74,7 @@ class Stencil(Flat):
 
     @property
     def accumulator(self) -> str:
-        """The dtype of the sum."""
+        """Element type of the accumulators."""
         return self.monoid.identity[0].dtype
 
     @property
@@ -83,7 +84,7 @@ class Stencil(Flat):
 
 @recogniser
 def match(program: Program) -> Stencil:
-    """The windowed reduction that a program is; ``None`` where this template does not compute the program."""
+    """Recognise a program as a windowed reduction; ``None`` if this template cannot compute the program."""
     form = needed(reduce_window(program))
     program, part = form.program, form.part
     need(part.monoid is not None and len(part.reduction.identity) == 1 and part.reduction.name in MONOIDS)
@@ -91,7 +92,7 @@ def match(program: Program) -> Stencil:
     need(max(_nodes(part.body[0]), _nodes(part.value)) <= MAX_NODES)
     ranges = part.ranges
     axes = tuple(a for a in part.axes if ranges[a] > 1)
-    need(bool(axes))  # of one element there is nothing to block
+    need(bool(axes))  # an output of one element has no axis to block
     lin = Linearizer.below(ranges)
     body, reads = _reads(flattened(part.body[0], program.tensors, lin), lin, axes[-1])
     single = {a for a in part.axes if ranges[a] == 1}
@@ -117,7 +118,7 @@ def _moving(r: Read, inner: str) -> int:
 
 
 def _without(r: Read, single: set[str]) -> Read:
-    """The read with axes of one element left out."""
+    """The read without the axes of one element."""
     guards = tuple(g.without(*single) for g in r.guards)
     return Read(r.value, r.tensor, r.at.without(*single), guards, r.outside, r.repeat)
 
@@ -126,7 +127,7 @@ def _without(r: Read, single: set[str]) -> Read:
 
 
 def _reads(body: Expr, lin: Linearizer, inner: str) -> tuple[Expr, tuple[Read, ...]]:
-    """The body as a function of its reads."""
+    """The body as an expression of variables ``a0, a1, ...``, and the reads that they stand for."""
     numbers = ValueNumbers()
     found: dict[int, tuple[str, Read]] = {}
 
@@ -143,7 +144,7 @@ def _reads(body: Expr, lin: Linearizer, inner: str) -> tuple[Expr, tuple[Read, .
             condition, inside, outside = e.args
             need(outside.op == "const")
             if inside.op == "mul" and outside.value == 0:
-                # Every factor is zero outside, so that what is not finite in one of them does no harm there.
+                # Every factor is zero outside: a factor that is not finite there would turn the product into NaN.
                 return Expr("mul", e.dtype, tuple(visit(_chosen(condition, a)) for a in inside.args))
             return take(inside, _guards(condition, lin), outside, e)
         need(e.op != "axis" and e.dtype not in (INDEX, "bool"))
@@ -154,7 +155,7 @@ def _reads(body: Expr, lin: Linearizer, inner: str) -> tuple[Expr, tuple[Read, .
 
 
 def _chosen(condition: Expr, factor: Expr) -> Expr:
-    """A factor where a condition holds, zero elsewhere; a constant as it is."""
+    """A factor that is zero where the condition fails; a constant factor is unchanged."""
     if factor.op == "const":
         return factor
     return Expr("select", factor.dtype, (condition, factor, const(0, factor.dtype)))
@@ -179,7 +180,7 @@ def _read(e: Expr, guards: tuple[Linear, ...], outside: Expr | None, lin: Linear
 
 
 def _guards(e: Expr, lin: Linearizer) -> tuple[Linear, ...]:
-    """Sums that must all be at least 0 for a condition to hold."""
+    """The affine sums of a condition: it holds where all sums are at least 0."""
     if e.op == "and":
         return (*_guards(e.args[0], lin), *_guards(e.args[1], lin))
     need(e.op in ("lt", "le", "gt", "ge") and e.args[0].dtype == INDEX)

@@ -1,13 +1,17 @@
-"""The schedules of a stencil: knobs, what keeps them legal, and a choice by arithmetic.
+"""The search space of a stencil: knobs, rules, and the default schedule.
 
-Vectors run along the innermost axis. ``block`` is an axis along which ``size`` neighbouring outputs are computed
-together, so that overlapping windows share what they read; ``none`` where there is no such axis. ``rows``: so many
-neighbours along the axis before that are computed with them. ``rolled``: reduce axes that need not be printed out are
-loops. ``hoist``: what does not move along the block's axis (weights) is read
-once before the loop along it. ``order``: which of the two loops is outer: over vectors (``vb``), over blocks
-(``bv``), or over vectors and then everything else (``v``). ``strips``: the block's axis in so many pieces, outside
-of the loop over the axis before it, so that the rows that a window spans stay in the first cache. ``tasks``: into
-how many pieces the work is divided.
+Vectors run along the innermost axis.
+
+- ``block``: axis of register blocking; overlapping windows of a block share reads. ``none``: no blocking.
+- ``size``: number of neighbouring outputs of a block along ``block``.
+- ``rows``: number of neighbouring outputs of a block along a second axis.
+- ``rolled``: reduce axes that need not be unrolled are loops.
+- ``hoist``: reads that are invariant along the block's axis (weights) are loaded before the loop over blocks.
+- ``order``: the outer loop goes over vectors (``vb``), over blocks (``bv``), or over vectors outside all other axes
+  (``v``).
+- ``strips``: number of strips of the block's axis, outside the loop over the axis before it. Strips keep the rows
+  that a window spans in the first-level cache.
+- ``tasks``: number of tasks into which the work is divided.
 """
 
 from __future__ import annotations
@@ -31,18 +35,18 @@ from tilewright.search_space import Choice, SearchSpace, rule
 
 NONE = "none"
 MAX_CODE = 800
-"""Combines printed in all blocks together; compiling takes longer beyond than it can bring."""
+"""Largest number of printed combine operations: more code costs more compile time than it can gain."""
 MAX_OPEN = 5 * MAX_CODE
-"""The same of axes that calls choose, of which there is code for every kind of end."""
+"""Largest number of printed combine operations with symbolic axes, which need code for every kind of edge."""
 LARGE = 4
-"""Times the second cache, from which an output may be stored past it."""
+"""Smallest output that non-temporal stores may write, in multiples of the second-level cache."""
 SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)
 ROWS = (1, 2, 3, 4)
 
 
 @dataclass(frozen=True, eq=False)
 class WindowTiling:
-    """A stencil with its decisions."""
+    """A stencil with the decisions of its schedule."""
 
     s: Stencil
     target: Target
@@ -63,7 +67,7 @@ class WindowTiling:
 
     @property
     def second(self) -> str | None:
-        """The other axis along which a block has several outputs."""
+        """The second axis along which a block has several outputs, or ``None``."""
         return beside(self.s, self.block) if self.rows > 1 else None
 
     @property
@@ -72,7 +76,7 @@ class WindowTiling:
 
     @property
     def combines(self) -> int:
-        """Combines printed in all blocks together; those of every other element count twice."""
+        """Number of combine operations printed in all blocks; with reads of stride 2 each counts twice."""
         along = [sum(x.size for y in self.levels(a, n) for x in y.spans) for a, n in self.blocked.items()]
         vectors = sum(len(x.spans) for x in self.levels(self.s.inner, self.lanes))
         taps = prod(self.s.ranges[a] for a in self.unrolled)
@@ -80,7 +84,7 @@ class WindowTiling:
 
     @property
     def evens(self) -> bool:
-        """Whether vectors are of every other element of a row."""
+        """Whether a read has stride 2 along the innermost axis."""
         return any(r.at.of(self.s.inner) == 2 for r in self.s.reads)
 
     @property
@@ -90,11 +94,11 @@ class WindowTiling:
 
     @cached_property
     def stripped(self) -> bool:
-        """Whether the kernel can walk the block's axis in strips."""
+        """Whether the kernel can divide the block's axis into strips."""
         return self.block is not None and strips(self.s, self.block, self.size)[-1] > 1
 
     def levels(self, axis: str | None, size: int) -> tuple[Level, ...]:
-        """An axis in blocks of a size, and in smaller ones for lesser extents that calls may choose."""
+        """The axis divided into blocks of ``size``; for symbolic extents also into smaller blocks."""
         if axis is None:
             return (Level((Span(0, 1, 1, True),), 1),)
         extent = self.s.ranges[axis]
@@ -106,9 +110,9 @@ class WindowTiling:
             zeros = all(r.outside is None or not r.outside.value for r in self.s.reads)
             if levels[0].least < size or self.evens or not zeros or self.target.vector_bytes <= 16:
                 return levels
-            # Masks cost less than vectors that overlap, unless other values than zero are chosen by masks as well.
+            # Masked loads give zeros. They cost less than overlapping vectors, unless padding needs another value.
             return (masked_ends(extent, *inside(self.s, axis), size), *levels[1:])
-        # Each size is another copy of the code: a quarter shares most of the reads still.
+        # Each size adds a copy of the code; a quarter of the size still shares most reads.
         sizes = [size]
         while sizes[-1] > max(1, extent.least):
             sizes.append(ceildiv(sizes[-1], 4))
@@ -116,12 +120,12 @@ class WindowTiling:
 
 
 def lanes_of(s: Stencil, target: Target) -> int:
-    """Lanes of a vector: as many as the accumulator's registers have, at least two."""
+    """Number of lanes of a vector: that of a register of accumulators, at least two."""
     return max(2, target.vector_bytes // (8 if ITEMSIZE[s.accumulator] == 8 else 4))
 
 
 def required(s: Stencil, blocked: Iterable[str]) -> frozenset[str]:
-    """Reduce axes that must be printed out: conditions tie them to the innermost axis or a block's."""
+    """Reduce axes that must be unrolled: a condition has them together with the innermost or a blocked axis."""
     tied = {s.inner, *blocked}
     return frozenset(
         a for r in s.reads for g in r.guards if tied & set(g.axes) for a in g.axes if a.startswith("r")
@@ -129,7 +133,7 @@ def required(s: Stencil, blocked: Iterable[str]) -> frozenset[str]:
 
 
 def shares(s: Stencil, axis: str) -> bool:
-    """Whether neighbours along an axis share reads, and conditions tie it neither to the innermost nor to another."""
+    """Whether neighbours along an axis share reads, and no condition has the axis together with another output axis."""
     if axis not in s.windows or any(axis in r.at.opaque for r in s.reads):
         return False
     moved = [{a for a in g.axes if a.startswith("i")} for r in s.reads for g in r.guards]
@@ -137,23 +141,23 @@ def shares(s: Stencil, axis: str) -> bool:
 
 
 def blocks(s: Stencil) -> tuple[str, ...]:
-    """Axes along which a block can share reads."""
+    """Values of the knob ``block``: axes along which a block can share reads, and ``none``."""
     return (*(a for a in s.axes[:-1] if shares(s, a)), NONE)
 
 
 def beside(s: Stencil, block: str | None) -> str | None:
-    """The second axis along which a block of ``block`` can share reads: the nearest."""
+    """The second axis along which a block can share reads: the innermost one apart from ``block``."""
     return next((a for a in reversed(s.axes[:-1]) if block not in (a, None) and shares(s, a)), None)
 
 
 def blocked(s: Stencil, block: str | None, size: int, rows: int) -> dict[str, int]:
-    """How many outputs a block has along which axes, the outer axis first."""
+    """Number of outputs of a block along each of its axes, the outer axis first."""
     sizes = {block: size} | ({beside(s, block): rows} if rows > 1 else {})
     return {a: sizes[a] for a in s.axes if a in sizes}
 
 
 def spans(s: Stencil, axis: str, size: int) -> tuple[Span, ...]:
-    """The axis in blocks: those at known places where conditions may fail, a run of others between."""
+    """The axis divided into blocks: single blocks where conditions may fail, and a run of blocks between them."""
     extent = int(s.ranges[axis])
     low, highs = inside(s, axis)
     high, found, at = min(highs), list[Span](), 0
@@ -170,13 +174,20 @@ def spans(s: Stencil, axis: str, size: int) -> tuple[Span, ...]:
 
 
 def inside(s: Stencil, axis: str) -> tuple[int, tuple[int, ...]]:
-    """Where all conditions along an axis hold: the first position, and what is past the last one, the least of some."""
+    """Positions where all conditions along an axis hold: the first one, and candidates for the end.
+
+    The end is the least of the candidates.
+    """
     found = [_holds(g, axis, s.ranges) for r in s.reads for g in r.guards if axis in g.axes]
     return max((a for a, _ in found), default=0), (s.ranges[axis], *dict.fromkeys(b for _, b in found))
 
 
 def takes_ranges(s: Stencil) -> bool:
-    """Whether windows are known, and conditions along vectors are about these and their taps alone."""
+    """Whether the stencil can have symbolic sizes.
+
+    Window sizes, strides and lower bounds must be constants. If the innermost extent is symbolic, no condition may have
+    the innermost axis together with another output axis.
+    """
     steps = [k for r in s.reads for k in (r.at.of(s.inner), *(c for g in r.guards for c in g.axes.values()))]
     lows = [g.const for r in s.reads for g in r.guards for a, c in g.axes.items() if a in s.axes and c > 0]
     mixed = any(s.inner in g.axes and {*g.axes} & {*s.axes[:-1]} for r in s.reads for g in r.guards)
@@ -185,7 +196,7 @@ def takes_ranges(s: Stencil) -> bool:
 
 
 def _holds(g: Linear, axis: str, ranges: Mapping[str, int]) -> tuple[int, int]:
-    """Positions ``[low, high)`` at which a sum is at least 0 for all values of its other axes."""
+    """Positions ``[low, high)`` along ``axis`` where a sum is at least 0 at every position of its other axes."""
     c = g.of(axis)
     least = g.const + sum(f * (ranges[a] - 1) for a, f in g.axes.items() if a != axis and f < 0)
     if c > 0:
@@ -194,7 +205,7 @@ def _holds(g: Linear, axis: str, ranges: Mapping[str, int]) -> tuple[int, int]:
 
 
 def code(s: Stencil, sizes: Mapping[str, int], rolled: bool, lanes: int) -> int:
-    """Combines printed, of blocks of these sizes."""
+    """Number of combine operations that are printed for blocks of ``sizes``."""
     must = required(s, sizes)
     taps = prod(n for a, n in zip(s.part.reduce_axes, s.part.reduce, strict=True) if not rolled or a in must)
     outputs = prod(sum(x.size for x in spans(s, a, n)) for a, n in sizes.items())
@@ -202,7 +213,7 @@ def code(s: Stencil, sizes: Mapping[str, int], rolled: bool, lanes: int) -> int:
 
 
 def strips(s: Stencil, block: str, size: int) -> tuple[int, ...]:
-    """Into how many strips a block's axis may be cut: no more than there are blocks between the edges."""
+    """Numbers of strips into which a block's axis may be divided, at most the number of blocks between the edges."""
     before = [a for a in s.axes[:-1] if a != block]
     if isinstance(s.ranges[block], Extent) or not before or before[-1] not in s.windows or before[-1] > block:
         return (1,)
@@ -211,25 +222,25 @@ def strips(s: Stencil, block: str, size: int) -> tuple[int, ...]:
 
 
 def loads(s: Stencil, sizes: Mapping[str, int]) -> float:
-    """Elements that a block reads for each of its outputs, of the read that moves most."""
+    """Elements read per output of a block, for the read that varies along most axes."""
     read = max(s.reads, key=lambda r: len(r.axes))
     steps = [(read.at.of(a), n) for a, n in sizes.items()]
     steps += [(read.at.of(a), n) for a, n in zip(s.part.reduce_axes, s.part.reduce, strict=True)]
     distinct = {0}
     for step, count in steps:
         distinct = {at + step * k for at in distinct for k in range(count)}
-    # The last block along an axis may be a small one.
+    # The last block along an axis may be smaller.
     outputs = [s.ranges[a] / sum(x.count for x in spans(s, a, n)) for a, n in sizes.items()]
     return len(distinct) / prod(outputs)
 
 
 def hoistable(s: Stencil, blocked: Iterable[str]) -> tuple[Read, ...]:
-    """Reads that do not move along a block's axes."""
+    """Unguarded reads that are invariant along the blocked axes."""
     return tuple(r for r in s.reads if not r.guards and not r.axes & set(blocked))
 
 
 def large(s: Stencil, target: Target) -> bool:
-    """Whether the output passes through the second cache many times over, in vectors that can be stored past it."""
+    """Whether the output is ``LARGE`` times the second-level cache, and can be written with non-temporal stores."""
     vectors = s.strides.get(s.inner) == 1 and can_stream(s.output.dtype, target, lanes_of(s, target))
     return vectors and s.output.size * ITEMSIZE[s.output.dtype] >= LARGE * target.l2_bytes
 
@@ -270,7 +281,7 @@ def space(s: Stencil, target: Target, template: str, version: int) -> SearchSpac
 
 
 def legal(s: Stencil, target: Target) -> set[tuple[str, int, int, bool]]:
-    """Combinations of block, size, rows and rolled that are worth printing; none where windows are too large."""
+    """Combinations of block, size, rows and rolled of at most ``MAX_CODE`` operations; empty for too large windows."""
     found = set()
     lanes = lanes_of(s, target)
     for axis in blocks(s):
@@ -290,20 +301,23 @@ def legal(s: Stencil, target: Target) -> set[tuple[str, int, int, bool]]:
 
 @lru_cache(maxsize=64)
 def printable(s: Stencil, target: Target) -> bool:
-    """Whether some block is short enough to print, and conditions from below fail in the first vector alone."""
+    """Whether some block is small enough to print.
+
+    With a symbolic innermost extent, lower-bound conditions may only fail in the first vector.
+    """
     first = not isinstance(s.ranges[s.inner], Extent) or inside(s, s.inner)[0] <= lanes_of(s, target)
     return first and bool(legal(s, target))
 
 
 def default(s: Stencil, target: Target, within: SearchSpace) -> dict[str, Value]:
-    """A schedule by arithmetic on the sizes and the registers."""
+    """The default schedule, computed from the sizes and the registers."""
     lanes = lanes_of(s, target)
 
     def cost(m: tuple[str, int, int, bool]) -> tuple[float, ...]:
         axis, size, rows, rolled = m
         block = None if axis == NONE else axis
         reads = loads(s, blocked(s, block, size, rows))
-        # Registers hold the sums of a block, and eight of them what is read.
+        # Registers hold a block's accumulators; eight registers are left for operands.
         return (rolled, rows * size > target.registers - 8, reads, -s.axes.index(axis) if block else 1)
 
     axis, size, rows, rolled = min(sorted(legal(s, target)), key=cost)
@@ -311,7 +325,8 @@ def default(s: Stencil, target: Target, within: SearchSpace) -> dict[str, Value]
         "block": axis, "size": size, "rows": rows, "rolled": rolled, "hoist": False, "order": "bv", "strips": 1,
     }  # fmt: skip
     if axis != NONE and rows == 1:
-        # Rows of the window, and the row that is written, in half the first cache; blocks of rows share them anyway.
+        # The window's rows and the output row must fit half of the first-level cache. Blocks of several rows share
+        # the window's rows anyway.
         row = s.ranges[axis] * s.ranges[s.inner] * ITEMSIZE[s.accumulator] * (s.part.reduce[0] + 1)
         values["strips"] = max(k for k in strips(s, axis, size) if k == 1 or row >= k * target.l1_bytes // 2)
         few = s.taps + size + 3 <= target.registers and not rolled
@@ -326,21 +341,21 @@ def default(s: Stencil, target: Target, within: SearchSpace) -> dict[str, Value]
 
 
 def plan(s: Stencil, target: Target, values: Mapping[str, Value]) -> WindowTiling:
-    """The decisions of a schedule."""
+    """Read the decisions of a schedule."""
     block = None if values["block"] == NONE else str(values["block"])
     size, rows = int(values["size"]), int(values["rows"])
     order = str(values["order"])
     if isinstance(s.ranges[s.inner], Extent) and order == "v":
-        order = "vb"  # vectors whose number calls choose are no tasks
+        order = "vb"  # a symbolic number of vectors cannot be divided into tasks
     if block not in (*blocks(s), None) or (rows > 1 and beside(s, block) is None):
         raise IllegalSchedule("a blocked axis has only one output", "Use another schedule")
     must = required(s, blocked(s, block, size, rows))
     rolled = tuple(a for a in s.part.reduce_axes if values["rolled"] and a not in must)
     tiling = decided(
         WindowTiling, values, s=s, target=target, lanes=lanes_of(s, target), block=block, rolled=rolled,
-        order="bv" if block is None and order == "vb" else order,  # without blocks these are the same loops
+        order="bv" if block is None and order == "vb" else order,  # without blocks, vb and bv are the same loops
     )  # fmt: skip
     while s.program.sizes and tiling.size > 2 and tiling.combines > MAX_OPEN:
-        # Blocks at the edges of every axis that calls choose are copies; shorter ones share nearly as much.
+        # Each edge of a symbolic axis adds a copy of the block. Smaller blocks share nearly all of these reads.
         tiling = replace(tiling, size=ceildiv(tiling.size, 2))
     return tiling

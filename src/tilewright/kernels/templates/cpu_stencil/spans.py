@@ -1,4 +1,4 @@
-"""An axis in blocks: where they stand, and what is known there when the kernel is printed."""
+"""Divides an axis into blocks: their positions, and the conditions that are known when the kernel is printed."""
 
 from __future__ import annotations
 
@@ -10,14 +10,18 @@ from tilewright.extent import Extent, Spans, at_least, bounds, ctext
 
 @dataclass(frozen=True)
 class Span:
-    """Blocks along an axis that share one printed body: ``count`` of ``size`` elements from ``start``.
+    """Blocks along an axis that share one printed body: ``count`` blocks of ``size`` elements from ``start`` on.
 
-    ``inside``: no condition along this axis fails in them. A span of one block starts at a known place, which is an
-    extent where it is known from the end of an axis whose extent calls choose. ``sizes``: those with which it occurs.
-    Of a run along such an axis (``count`` 2) ``end`` is the C text of where it ends. ``last``: C text of where its last
-    block starts, which may lie over the one before. ``unless``: C text of a condition under which conditions are to be
-    asked after all. ``masked``: calls know how many elements there are, ``least`` or more. ``when``: C text of a
-    condition under which a block at any place, ``{0}``, is one of the span; that of the span before does not hold then.
+    ``inside``: all conditions along this axis hold in the span. ``start`` of a single block is a constant, or an
+    extent where the block ends at the end of a symbolic axis. ``sizes``: bounds of the symbolic sizes with which the
+    span occurs.
+
+    A run along a symbolic axis has ``count`` 2 for any number of blocks. ``end``: C text of the run's end. ``last``: C
+    text of the start of the run's last block, which may overlap the block before it. ``unless``: C text of a
+    condition on a block's start ``{0}``, under which the block's conditions must be tested at run time.
+
+    ``masked``: the number of active elements is known at run time only; it is at least ``least``. ``when``: C text of
+    the condition under which a block at ``{0}`` belongs to this span and to no earlier one.
     """
 
     start: int
@@ -35,7 +39,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Level:
-    """Blocks of one size, for extents from ``least`` on."""
+    """The spans of an axis for one block size, for extents of at least ``least`` elements."""
 
     spans: tuple[Span, ...]
     least: int
@@ -44,11 +48,12 @@ class Level:
 def open_levels(
     extent: Extent, low: int, highs: Sequence[int], sizes: Sequence[int], masked: Sequence[int] = ()
 ) -> tuple[Level, ...]:
-    """An axis whose extent calls choose in blocks of the first of some sizes that the extent reaches.
+    """Divide an axis of symbolic extent into blocks: a level for each block size, for extents of at least that size.
 
-    All conditions along it hold from ``low`` on to the least of ``highs``. The last block ends where the axis does,
-    over the one before where need be, so that what lies beyond the edge is known of it as of the first one.
-    ``masked``: lesser extents than all sizes are one block, of the last of these sizes that has them.
+    ``sizes``: block sizes, the largest first. All conditions along the axis hold from ``low`` on to the least of
+    ``highs``. The last block ends where the axis ends and may overlap the block before it. So its failing conditions
+    are known when the kernel is printed, as for the first block. ``masked``: sizes of the masked block that covers a
+    whole extent smaller than all ``sizes``, the largest first.
     """
     found: list[Level] = []
     most = int(extent)
@@ -64,7 +69,7 @@ def open_levels(
 
 
 def masked_ends(extent: Extent, low: int, highs: Sequence[int], lanes: int) -> Level:
-    """The walk along an axis of at least ``lanes`` elements in vectors: whole ones within the edges, others masked."""
+    """Level of a symbolic axis of at least ``lanes`` elements: vectors at the edges are masked, all others are full."""
     reached = at_least(extent, lanes) or ()
     within = f"{{0}} + {lanes}L <= {_least(highs)}"
     run = Span(0, lanes, 2, True, reached, when=f"{{0}} >= {low}L && {within}" if low > 0 else within)
@@ -72,7 +77,7 @@ def masked_ends(extent: Extent, low: int, highs: Sequence[int], lanes: int) -> L
 
 
 def _least(highs: Sequence[int]) -> str:
-    """C text of the least of some ends, as far as they are not known to be in order."""
+    """C text of the minimum of ``highs``, without the ends that are known not to be the least."""
     ends = [h for n, h in enumerate(highs) if not any(_below(x, h) for x in (*highs[:n], *highs[n + 1 :]))] or highs[:1]
     text = ctext(ends[0])
     for h in ends[1:]:
@@ -81,14 +86,14 @@ def _least(highs: Sequence[int]) -> str:
 
 
 def _blocks(extent: Extent, low: int, highs: Sequence[int], size: int, reached: Spans, most: int) -> tuple[Span, ...]:
-    """The first block, a run and the last block of extents from ``size`` to ``most``."""
+    """The spans of extents from ``size`` to ``most``: the first block, a run, and the last block."""
     after = max(0, *(bounds(extent - h, exactly=True)[1] for h in highs))
     end = _least(highs)
     first, last = size if low > 0 else 0, size if after > 0 else 0
     found = [Span(0, size, 1, False, reached)] if first else []
     least = max(size, first + last + 1)
     if most >= least and (longer := at_least(extent, least)) is not None:
-        # Pushed back behind what the last block covers, it is inside still.
+        # All conditions hold in the run, even in its last block, which is shifted back to end before the last span.
         sure = low <= first and after <= last and least - after - size >= low
         start = f"({end if sure else ctext(extent)}) - {size}L"
         found.append(
@@ -103,13 +108,13 @@ def _blocks(extent: Extent, low: int, highs: Sequence[int], size: int, reached: 
 
 
 def _below(one: int, other: int) -> bool:
-    """Whether an end is before another one, or at it, for every size; of equal ones the first is."""
+    """Whether ``one`` is at most ``other`` for every size, and less for some size."""
     low, high = bounds(other - one, exactly=True)
     return low >= 0 and high > 0
 
 
 def bounds_within(number: int, sizes: Spans) -> tuple[int, int]:
-    """Between which a number or an extent lies with these sizes."""
+    """Lower and upper bound of a number or an extent, within bounds ``sizes`` of the symbolic sizes."""
     if isinstance(number, Extent):
         number = number.within({n: span for n, span in sizes if n in number.spans})
     return bounds(number, exactly=True)

@@ -1,4 +1,4 @@
-"""The CPU template of windows: depthwise convolutions, pooling and filters, directly, without copies."""
+"""The CPU template of windowed reductions: direct depthwise convolutions, pooling and filters, without im2col."""
 
 from __future__ import annotations
 
