@@ -1,1 +1,1 @@
-"""The generic template (CPU): a loop nest for every stage of every program."""
+"""The generic CPU template, which computes every program with a loop nest for each stage."""

@@ -1,4 +1,4 @@
-"""Prints the parts of a program through the emitter."""
+"""Prints the parts of a program (stages with fused producers and epilogue) through the emitter."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tilewright.kernels.templates.cpu_generic.tiling import PartTiling, nest, re
 
 
 def kernel(program: Program, plans: Sequence[PartTiling]) -> Kernel:
-    """The kernel of a program's parts: a nest for each, one after the other or inside of the loops that they share."""
+    """The kernel of a program's parts: one loop nest for each part, in sequence or inside shared outer loops."""
     outputs = {t.name for t in program.outputs}
     made = [program.tensors[p.part.target] for p in plans if p.part.target not in outputs]
     tiles = (argument for p in plans for _, argument, _ in p.tiles)
@@ -61,11 +61,11 @@ def _text(
 
 @dataclass
 class _Point:
-    """One element, or one vector of elements, of the block that is computed together."""
+    """One element, or one vector of elements, of a register block."""
 
     suffix: str
     axis: dict[str, str]
-    count: str | None = None  # lanes in use, where not all
+    count: str | None = None  # number of active lanes; None: all
 
 
 @dataclass
@@ -74,14 +74,14 @@ class _PartPrinter:
     program: Program
     plan: PartTiling
     nest: LoopNest
-    blocked: bool = False  # whether accumulators of a block take in elements
+    blocked: bool = False  # whether a reduction accumulates blocks of terms separately
 
     def __post_init__(self) -> None:
         self.values = Values(self.program.tensors, self.plan.part.ranges, self.plan.lanes)
 
     @cached_property
     def types(self) -> tuple[str, ...]:
-        """C types of the lanes of the accumulators of vectors."""
+        """C types of the vector accumulators' lanes, by component."""
         m = self.plan.part.monoid
         return () if m is None else tuple(held_lane(e.dtype) for e in m.identity)
 
@@ -105,7 +105,7 @@ class _PartPrinter:
 
     # -- the block
     def _points(self, scope: Scope, lanewise: bool) -> list[_Point]:
-        """Elements (or vectors along an output axis, with ``lanewise``) of the block."""
+        """The elements of a register block. ``lanewise``: its vectors, if the vectorised axis is an output axis."""
         plan = self.plan
         at = {a: t.start for a, t in scope.tiles.items()}
         rows = scope.tiles[plan.rows_axis].size if plan.rows_axis is not None else 1
@@ -146,11 +146,11 @@ class _PartPrinter:
 
     @property
     def _wide(self) -> bool:
-        """Whether totals of blocks are float64."""
+        """Whether the total over blocks of terms is float64."""
         return self.blocked and self.plan.part.monoid is not None and widened(self.plan.part.monoid)
 
     def _take_in(self, w: Writer, scope: Scope) -> None:
-        """Combine the accumulators of a block with those of the whole."""
+        """Print the merge of a block's accumulators into the total accumulators."""
         monoid = self.plan.part.reduction
         parts = range(len(monoid.identity))
         for point in self._accumulators(scope):
@@ -162,7 +162,7 @@ class _PartPrinter:
                 self._merge(w, point, [_name(c, point) for c in parts], [_name(c, point, True) for c in parts])
 
     def _converted(self, text: str, e: Expr, lane: str) -> str:
-        """Lanes of an accumulator in another C type."""
+        """C text of an accumulator converted to lanes of type ``lane``."""
         vector = self.plan.vector is not None
         return f"tw::convert<{self._type(e, 0, lane)}>({text})" if vector else f"({lane}){text}"
 
@@ -200,7 +200,7 @@ class _PartPrinter:
             self._merge(w, point, names, [f"b{c}" for c in range(len(names))])
 
     def _merge(self, w: Writer, point: _Point, into: list[str], other: list[str]) -> None:
-        """Combine partial results with others, inside a block of their own."""
+        """Print the merge of partial results ``other`` into ``into``; the caller opens a C block for its names."""
         monoid = self.plan.part.reduction
         var = {f"l{c}": n for c, n in enumerate(into)} | {f"r{c}": n for c, n in enumerate(other)}
         merge = self._printer(point, True, var)
@@ -247,5 +247,5 @@ class _PartPrinter:
 
 
 def _name(component: int, point: _Point, block: bool = False) -> str:
-    """The name of an accumulator: of all terms, or of a block of them."""
+    """C name of an accumulator of all terms, or with ``block`` of one block of terms."""
     return f"{'p' if block else 'a'}{component}_{point.suffix}"

@@ -1,4 +1,4 @@
-"""The generic template's knobs: per stage its loops, and which stages are merged."""
+"""The search space of the generic template: loops of each stage, and which stages are fused."""
 
 from __future__ import annotations
 
@@ -28,14 +28,17 @@ TILES = (8, 16, 32, 64, 128, 256, 512, 1024)
 
 
 def lane_count(part: Part | Stage, target: Target) -> int:
-    """Lanes of a stage's vectors: as many as the narrowest of 4-byte and 8-byte values needs."""
+    """Number of lanes of a stage's vectors: a vector of 8-byte values if all values have 8 bytes, else of 4 bytes."""
     exprs = (*part.body, *((part.value,) if isinstance(part, Part) else ()))
     wide = all(ITEMSIZE[n.dtype] == 8 for e in exprs for n in e.walk() if n.dtype != "bool")
     return max(2, target.vector_bytes // (8 if wide and ITEMSIZE[part.dtype] == 8 else 4))
 
 
 def orders(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Loop orders to try, outermost first: all of up to three axes, else one axis moved to an end."""
+    """Loop orders to try, outermost axis first.
+
+    Up to three axes: all permutations. More axes: the given order, and orders with one axis moved to an end.
+    """
     if len(names) <= 3:
         return tuple(" ".join(p) for p in permutations(names))
     found = [names]
@@ -46,8 +49,10 @@ def orders(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def vector_axes(program: Program, stage: Stage) -> tuple[str, ...]:
-    """Axes worth vectorising: unit steps in the result or in some read; reduce axes of simple sums. 8-bit reals are
-    computed one at a time."""
+    """Values of a ``vector`` knob: axes along which the result or a read is contiguous, and ``none``.
+
+    Reduce axes count if the reduction is a simple one. Programs with 8-bit reals are not vectorised.
+    """
     if program.has_float8:
         return (NONE,)
     ranges = stage.ranges
@@ -91,7 +96,7 @@ Values = Mapping[str, Value]
 
 
 def _one_stage(prefix: str, target: Target, lanes: int, ranges: Mapping[str, int], v: Values) -> bool:
-    """Whether one stage's own knobs go together."""
+    """Rule: whether the blocking knobs of one stage fit together, the axes, and the registers."""
     vector, rows_axis = v[prefix + "vector"], v[prefix + "rows_axis"]
     rows, vectors = int(v[prefix + "rows"]), int(v[prefix + "vectors"])
     if (rows == 1) != (rows_axis == NONE) or rows_axis == vector != NONE:
@@ -104,7 +109,7 @@ def _one_stage(prefix: str, target: Target, lanes: int, ranges: Mapping[str, int
 
 
 def _tiles(prefix: str, top: int, ranges: Mapping[str, int], v: Values) -> bool:
-    """Tiles are given where they are used, below their axis's extent; else the largest value stands."""
+    """Rule: a used tile size is less than its axis's extent; an unused one has the largest value."""
     for knob, axis_knob in (("tile_rows", "rows_axis"), ("tile_vector", "vector")):
         axis, size = str(v[prefix + axis_knob]), int(v[prefix + knob])
         used = v[prefix + "tiled"] and axis in ranges and axis.startswith("i")
@@ -114,7 +119,7 @@ def _tiles(prefix: str, top: int, ranges: Mapping[str, int], v: Values) -> bool:
 
 
 def chosen(v: Values) -> tuple[frozenset[str], frozenset[str]]:
-    """Stages to inline, and reductions that take an epilogue."""
+    """Stages to inline, and reductions with a fused epilogue."""
 
     def named(ending: str) -> frozenset[str]:
         return frozenset(k.removesuffix(ending) for k, x in v.items() if k.endswith(ending) and x)
@@ -123,7 +128,7 @@ def chosen(v: Values) -> tuple[frozenset[str], frozenset[str]]:
 
 
 def _sharing(stage: Stage, v: Values) -> bool:
-    """Axes shared by all stages come first in each and are not blocked."""
+    """Rule: axes of shared loops come first in every stage and are not blocked."""
     depth = int(v["share"])
     fixed = [a for a in stage.axes[:depth] if stage.ranges[a] > 1]
     p = stage.name + "_"
@@ -132,19 +137,19 @@ def _sharing(stage: Stage, v: Values) -> bool:
 
 
 def merging_knobs(program: Program) -> tuple[str, ...]:
-    """Names of the knobs that merge stages."""
+    """Names of the knobs that fuse stages."""
     return (*(f"{n}_inline" for n in inlinable(program)), *(f"{n}_epilogue" for n in reductions(program)))
 
 
 def uneven_reads(program: Program, stage: Stage, axis: str) -> int:
-    """Reads, and a map's writes, that a vector along ``axis`` must do one by one."""
+    """Number of reads, and of a map's writes, that a vector along ``axis`` must do element by element."""
     steps = [flat_step(x.args, program.tensors[str(x.value)].strides, axis) for x in stage.loads()]
     scattered = stage.monoid is None and axis != stage.axes[-1]
     return sum(s not in (0, 1) for s in steps) + scattered
 
 
 def settled_values(program: Program, stage: Stage, target: Target) -> dict[str, Value]:
-    """What the loop knobs of a stage hold that has no loops of its own."""
+    """Canonical values of the loop knobs of a stage that is fused into another one."""
     values = {k.name: k.values[-1] if k.half == "launch" else k.values[0] for k in _loop_knobs(program, stage, target)}
     values[stage.name + "_vector"] = values[stage.name + "_rows_axis"] = NONE
     return values
@@ -156,7 +161,7 @@ def _cheap(stage: Stage) -> bool:
 
 
 def default(program: Program, target: Target, within: SearchSpace) -> dict[str, Value]:
-    """A sensible choice: inline cheap maps, fuse epilogues, vectorise a unit step, block some rows."""
+    """The default schedule: inline cheap maps, fuse epilogues, vectorise a contiguous axis, block some rows."""
     values: dict[str, Value] = {}
     merging: dict[str, Value] = {
         f"{s.name}_inline": recompute(program, s) <= (4 if _cheap(s) else 1)
@@ -178,7 +183,7 @@ def default(program: Program, target: Target, within: SearchSpace) -> dict[str, 
         vectors = [a for a in vector_axes(program, stage) if a not in shared]
         lanes = lane_count(stage, target)
 
-        # Even reads first; then output axes, which need no horizontal reduction; then full vectors.
+        # Full vectors first; then contiguous or broadcast reads; then output axes, without horizontal reduction.
         def cost(a: str, stage: Stage = stage, lanes: int = lanes) -> tuple[bool, int, bool]:
             uneven = 0 if a == NONE else uneven_reads(program, stage, a)
             poor = a == NONE or stage.ranges[a] < lanes or (uneven > 0 and stage.monoid is None)
@@ -188,17 +193,17 @@ def default(program: Program, target: Target, within: SearchSpace) -> dict[str, 
         vector = str(values[p + "vector"])
         rows = [a for a in stage.axes if a not in (vector, *shared, scanned_axis(stage)) and stage.ranges[a] >= 4]
         if rows and stage.monoid is not None:
-            # Rows that share the vectors they read.
+            # The rows of a register block share vectors that they read.
             moving = [x.axes() for x in stage.loads() if vector in x.axes()]
             best = min(reversed(rows), key=lambda a: sum(a in m for m in moving))
             values[p + "rows_axis"], values[p + "rows"] = best, 4
         elif rows and vector == NONE and len(stage.axes) > 1 and rows[-1] == stage.axes[-1]:
-            # A transpose: columns in blocks, so that the lines they lie in are used up.
+            # A transpose: columns are blocked, so that all elements of their cache lines are used.
             values[p + "rows_axis"], values[p + "rows"] = rows[-1], 4
             if stage.ranges[rows[-1]] > TILES[1] and True in within.options[p + "tiled"]:
                 values[p + "tiled"], values[p + "tile_rows"] = True, TILES[1]
         if vector != NONE and stage.monoid is not None:
-            # Sums in flight hide the latency of an addition.
+            # Independent accumulators hide the latency of an addition.
             wanted = 2 if values[p + "rows"] == 4 else 4
             while wanted > 1 and wanted * lanes > stage.ranges[vector]:
                 wanted //= 2
@@ -211,7 +216,10 @@ def default(program: Program, target: Target, within: SearchSpace) -> dict[str, 
 
 @lru_cache(maxsize=256)
 def parts(program: Program, inline: frozenset[str], epilogue: frozenset[str]) -> tuple[Part, ...]:
-    """The parts of a program whose stages are merged as told, by a schedule that its space allows."""
+    """The parts of a program: stages with fused producers and epilogues, as the arguments choose.
+
+    The combination must be one that the search space allows.
+    """
     found = split(program, inline, epilogue)
     assert found is not None
     return found
@@ -219,7 +227,7 @@ def parts(program: Program, inline: frozenset[str], epilogue: frozenset[str]) ->
 
 @dataclass(frozen=True)
 class Merging:
-    """Which stages may be merged: the knobs' names, and for every possible choice the stages that are left."""
+    """The legal fusions of stages: the knobs' names, and for each legal combination of their values the stages left."""
 
     knobs: tuple[str, ...]
     standing: Mapping[tuple[Value, ...], frozenset[str]]
@@ -238,13 +246,13 @@ class Merging:
         return [Choice(k, tuple(sorted({c[n] for c in self.standing}))) for n, k in enumerate(self.knobs)]
 
     def possible(self) -> list[Constraint]:
-        """The rule that the choice is possible, where some is not."""
+        """The rule that allows only legal combinations; empty if all are legal."""
         if len(self.standing) == 2 ** len(self.knobs):
             return []
         return [Constraint(self.knobs, lambda v: tuple(v[k] for k in self.knobs) in self.standing, "no epilogue fits")]
 
     def settles(self, stage: str, settled: Mapping[str, Value]) -> list[Constraint]:
-        """Rules that a stage's own knobs hold the ``settled`` values wherever it is merged into another."""
+        """Rules that a stage's loop knobs have their canonical values wherever it is fused into another stage."""
         if all(stage in s for s in self.standing.values()):
             return []
         return [

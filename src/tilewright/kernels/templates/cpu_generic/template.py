@@ -1,4 +1,4 @@
-"""The generic CPU template: a loop nest a stage, merged, ordered, blocked and vectorised as told."""
+"""The generic CPU template: a loop nest for each stage; knobs fuse, order, block and vectorise the nests."""
 
 from __future__ import annotations
 

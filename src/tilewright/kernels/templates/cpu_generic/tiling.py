@@ -1,4 +1,4 @@
-"""What a schedule decides of a program's parts, and the loops of each part."""
+"""The decisions of a schedule for each part of a program, and the loops of each part."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tilewright.kernels.templates.cpu_generic.knobs import NONE, lane_count
 
 @dataclass(frozen=True)
 class PartTiling:
-    """One part's decisions, read from a schedule's values.
+    """The decisions for one part, read from a schedule's values.
 
-    ``order`` and ``reduce`` (for a scan, the axis that it walks): axes outermost first. ``vector``: the
-    vectorised axis or ``None``, in groups of ``vectors`` vectors of ``lanes``; ``rows_axis``: the axis of
-    which ``rows`` points are computed together. ``tiles``: blocked axes with the launch argument and the
-    size of their blocks.
+    ``order``: output axes, outermost first. ``reduce``: reduce axes, outermost first; for a scan, the scanned axis.
+    ``vector``: the vectorised axis or ``None``; a register block has ``vectors`` vectors of ``lanes`` lanes.
+    ``rows_axis``: the axis along which a register block has ``rows`` points. ``tiles``: blocked axes, each with its
+    launch argument and block size.
     """
 
     part: Part
@@ -39,11 +39,11 @@ class PartTiling:
 
     @property
     def across(self) -> bool:
-        """Whether vectors run along a reduce axis, so that their lanes are summed in the end."""
+        """Whether the vectorised axis is a reduce axis, so that a horizontal reduction ends the loop."""
         return self.vector is not None and self.vector.startswith("r")
 
     def block(self, name: str) -> int:
-        """Points of an axis that the innermost code computes together."""
+        """Number of points of a register block along an axis."""
         size = 1
         if name == self.vector:
             size *= self.vectors * self.lanes
@@ -53,7 +53,7 @@ class PartTiling:
 
 
 def plan(part: Part, values: Mapping[str, Value], target: Target) -> PartTiling:
-    """The decisions for one part."""
+    """Read the decisions for one part."""
     p = part.stage + "_"
     order = tuple(str(values[p + "order"]).split())
     order = (*(a for a in part.axes if a not in order and a != part.scanned), *order)  # axes of one point
@@ -78,7 +78,7 @@ def plan(part: Part, values: Mapping[str, Value], target: Target) -> PartTiling:
 
 
 def loops(plan: PartTiling) -> tuple[Loop, ...]:
-    """All loops of a part, outermost first; those of kind unroll and vector are the block."""
+    """All loops of a part, outermost first; loops of the kinds unroll and vector form the register block."""
     span = plan.part.ranges
     outer: list[Loop] = []
     lead = plan.order[: plan.share]
@@ -107,7 +107,10 @@ def loops(plan: PartTiling) -> tuple[Loop, ...]:
 
 
 def reduction(plan: PartTiling) -> tuple[tuple[Loop, ...], int | None]:
-    """The loops of a reduction or a scan; and how many of them stand around a block with accumulators of its own."""
+    """The loops of a reduction or a scan, and the number of loops around a block with separate accumulators.
+
+    The number is ``None`` where the reduction is not divided into blocks.
+    """
     part = plan.part
     found = tuple(
         Loop(a, part.ranges[a], plan.block(a), level="register" if plan.block(a) > 1 else "l1") for a in plan.reduce
@@ -118,7 +121,7 @@ def reduction(plan: PartTiling) -> tuple[tuple[Loop, ...], int | None]:
 
 
 def _parallel(outer: list[Loop], count: int) -> list[Loop]:
-    """The outermost ``count`` loops run as tasks; a blocked one splits what is in a task again."""
+    """Make the outermost ``count`` loops parallel; a task has an inner loop over the elements of a register block."""
     while len({x.axis for x in outer[:count]}) < count:
         count -= 1
     tasks = [Loop(x.axis, x.extent, x.step, "parallel", "l2", x.argument) for x in outer[:count]]
@@ -129,7 +132,7 @@ def _parallel(outer: list[Loop], count: int) -> list[Loop]:
 
 
 def nest(plan: PartTiling) -> LoopNest:
-    """The whole description of a part, for printing and for analysis."""
+    """The loop nest of a part, for printing and for analysis."""
     part = plan.part
     accesses, flops, after = body(part)
     return LoopNest(

@@ -1,1 +1,1 @@
-"""Chains of stages that read their neighbours (CPU): boxes of the result, from borders computed again."""
+"""The CPU template of fused stencil chains: overlapped tiling, which recomputes the halos of tiles."""

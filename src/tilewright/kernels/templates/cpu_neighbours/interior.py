@@ -1,4 +1,4 @@
-"""Where in a stage no clamp and no condition on positions is left, and what its value is there."""
+"""Finds the interior of a stage: the region where clamps and conditions on positions simplify away."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from tilewright.kernels.rewrite.simplify import within
 
 @dataclass(frozen=True, eq=False)
 class Interior:
-    """``ranges`` of all axes, empty where nothing can be settled; ``value`` is the stage's within them.
+    """The interior of a stage. ``ranges``: interior positions along each axis; empty if nothing simplifies.
 
-    ``along``: its value where the innermost axis alone lies within its range.
+    ``value``: the stage's value within ``ranges``. ``along``: the stage's value where only the innermost position is
+    within its range.
     """
 
     ranges: Mapping[str, Interval]
@@ -26,7 +27,7 @@ class Interior:
 
 
 def interior(value: Expr, extents: Mapping[str, int]) -> Interior:
-    """The longest ranges of the axes between positions at which a condition of one axis alone changes."""
+    """The interior of a stage: along each axis the longest range where conditions of that axis alone are constant."""
     return _interior(value, tuple(extents.items()))
 
 
@@ -49,7 +50,7 @@ def _interior(value: Expr, axes: tuple[tuple[str, int], ...]) -> Interior:
 
 
 def _changes(value: Expr) -> Iterator[tuple[str, int]]:
-    """Axes, and the positions from which on comparisons and clamps of that axis alone turn out otherwise."""
+    """Yield axes and the positions at which comparisons and clamps of that axis alone change their outcome."""
     for n in value.walk():
         if (n.op not in COMPARISONS and n.op not in ("min", "max")) or n.args[0].dtype != INDEX:
             continue
@@ -57,6 +58,6 @@ def _changes(value: Expr) -> Iterator[tuple[str, int]]:
         if len(x.axes) != 1 or x.rest:
             continue
         ((a, c),) = x.axes.items()
-        # c * i + k changes where it comes to 0 and where it leaves it.
+        # eq and ne change where c * i + k becomes 0 and where it stops being 0.
         for k in (x.const, x.const - 1) if n.op in ("eq", "ne") else (x.const - (n.op in ("le", "gt")),):
             yield a, -(k // c) if c > 0 else k // -c + 1

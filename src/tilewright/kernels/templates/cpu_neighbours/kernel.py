@@ -1,4 +1,4 @@
-"""A whole kernel: for each box of the result, row after row, every stage as far as that needs it."""
+"""The kernel of a fused stencil chain: for each tile of the result, row by row, the regions of all stages it needs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tilewright.kernels.templates.cpu_neighbours.space import ChainTiling
 
 
 def kernel(p: ChainTiling) -> Kernel:
-    """The kernel of a schedule: a nest for each stage, in order, within the loops over boxes of the result."""
+    """The kernel of a schedule: the loops over tiles of the result, with a nest for each stage of the chain inside."""
     scratch = (p.regions.of[x.name].scratch for x in reversed(p.n.links[:-1]))
     arrays = (Array(x.name, storage(x.dtype), x.size, p.target.threads) for x in scratch)
     return Kernel(
@@ -45,7 +45,7 @@ def _text(p: ChainTiling, kernel: Kernel, symbol: str) -> str:
 
 
 def _boxes(p: ChainTiling) -> LoopNest:
-    """The loops over boxes of the result, as they are printed."""
+    """The loops over tiles of the result."""
     link = p.n.result
     loops = tuple(Loop(a, n, t, "chunked", "l2") for a, n, t in zip(link.axes, link.extents, p.tile, strict=True))
     return LoopNest(link.name, dict(zip(link.axes, link.extents, strict=True)), loops, ())
@@ -59,7 +59,7 @@ def _nest(p: ChainTiling, link: Link) -> LoopNest:
     loops = [Loop(a, sizes[a], spans[a], "chunked", "l2") for a in link.axes]
     ring = link.along(p.rolled)
     if ring is not None:
-        # A trip computes as many rows of a stage as so many of the result need more than the ones before.
+        # One iteration computes the rows of a stage that the next ``rows`` rows of the result need in addition.
         trips = -(-p.tile[link.follows[ring] or 0] // p.rows)
         name = link.axes[ring]
         loops.append(Loop(name, spans[name], -(-spans[name] // trips), level="l1"))
@@ -92,7 +92,7 @@ class _Text:
         return {**self.p.n.program.tensors, **scratch}
 
     def box(self, w: Writer, scope: Scope) -> None:
-        """All stages of a box."""
+        """Print all stages of a tile."""
         n, rolled = self.p.n, self.p.rolled
         for link in reversed(n.links):
             for d, (a, o) in enumerate(zip(link.axes, link.follows, strict=True)):
@@ -120,7 +120,10 @@ class _Text:
                 self._rows(w, link)
 
     def _edges(self, w: Writer, link: Link, d: int, part: Tile | None) -> None:
-        """Declare which positions of a stage are needed along an axis; of the result, ``part`` says."""
+        """Declare the first and last needed position of a stage along its axis ``d``.
+
+        ``part``: the positions of the result, where ``link`` is the result.
+        """
         names = [edge(x.name, k, e) for x in self.p.n.links for k in range(len(x.axes)) for e in (False, True)]
         printer = Printer(dict(zip(names, names, strict=True)))
         if link is self.p.n.result and part is not None:
@@ -130,19 +133,19 @@ class _Text:
         w.line(f"const long {edge(link.name, d)} = {first}, {edge(link.name, d, last=True)} = {last};")
 
     def _pointer(self, w: Writer, link: Link, scope: Scope) -> None:
-        """Declare a pointer to where position 0 of a stage would lie in the scratch."""
+        """Declare a pointer to the (possibly virtual) address of a stage's position 0 in the scratch buffer."""
         region, ring = self.p.regions.of[link.name], link.along(self.p.rolled)
         ctype, item = storage(link.stage.dtype), ITEMSIZE[link.stage.dtype]
         at = [f"{scope.worker}*{self.workspace.each(link.name)}L + {self.workspace.offset(link.name)}L"]
         for d, (n, s) in enumerate(zip(region.scratch.shape, region.scratch.strides, strict=True)):
             if d != ring and n > 1:
-                # Rows begin with a line of the array that positions are counted in.
+                # The first position is rounded down to a cache line, so that rows keep the alignment of positions.
                 line = f" & -{LINE // item}L" if s == 1 else ""
                 at.append(f"({edge(link.name, d)}{line})*{s * item}L")
         w.line(f"{ctype} *const {link.name} = ({ctype} *)(scratch + ({' - '.join(at)}));")
 
     def _rows(self, w: Writer, link: Link) -> None:
-        """A stage, row by row: inside, where no condition on positions is left, and at the edges of its axes."""
+        """Print a stage row by row: interior code without conditions on positions, and code for the edges."""
         at: dict[str, str] = {}
         inside = interior(link.value, dict(zip(link.axes, link.extents, strict=True)))
         ring = link.along(self.p.rolled)
@@ -169,7 +172,7 @@ class _Text:
             w.line(f"{link.name}_next = {edge(link.name, ring, last=True)} + 1;")
 
     def _jammed(self, w: Writer, link: Link, at: dict[str, str], inside: Interior) -> None:
-        """Several rows side by side, which then read once what they share, as long as all of them lie inside."""
+        """Print the unroll-and-jam loop: several interior rows at a time, which share reads."""
         a = link.axes[-2]
         i, d, jam = at[a], len(link.axes) - 2, self.p.jam
         places = {x: at[x] for x in link.axes[:-1]}
@@ -183,7 +186,7 @@ class _Text:
             self._row(w, link, places, inside, rows)
 
     def _conditions(self, link: Link, inside: Interior, at: Mapping[str, str], axes: Sequence[str]) -> list[str]:
-        """C texts of where a row must lie along some axes to be inside."""
+        """C texts of the conditions under which a row's positions along ``axes`` are interior."""
         extents = dict(zip(link.axes, link.extents, strict=True))
         return [
             f"{at[x]} >= {inside.ranges[x][0]} && {at[x]} <= {inside.ranges[x][1]}"
@@ -194,7 +197,7 @@ class _Text:
         self, w: Writer, link: Link, at: Mapping[str, str], inside: Interior,
         jammed: Sequence[Mapping[str, str]] = (),
     ) -> None:  # fmt: skip
-        """A row, or several that all lie inside, in parts along the innermost axis."""
+        """Print a row (or several jammed interior rows): the interior and the edges along the innermost axis."""
         d = len(link.axes) - 1
         rows = jammed or (at,)
         first, end = edge(link.name, d), f"{edge(link.name, d, last=True)} + 1"
@@ -221,7 +224,10 @@ class _Text:
     def _vectors(
         self, w: Writer, link: Link, rows: Sequence[Mapping[str, str]], value: Expr, low: str, high: str
     ) -> None:
-        """A part of each row in vectors, masked where shorter than one; the first and last may overlap."""
+        """Print positions ``[low, high)`` of each row in vectors.
+
+        The first and the last vector may overlap others; a range shorter than a vector is masked.
+        """
         p, j, lanes = self.p, self.emitter.fresh("j"), self.p.lanes
         with w.block():
             w.line(f"long {j} = {low};")
@@ -242,14 +248,14 @@ class _Text:
                 self._each(w, link, rows, value, j)
 
     def _edge(self, w: Writer, link: Link, rows: Sequence[Mapping[str, str]], low: str, high: str) -> None:
-        """The part of each row at an end of the innermost axis, where conditions are left."""
+        """Print positions ``[low, high)`` of each row at an edge of the innermost axis, with all conditions."""
         j, lanes = self.emitter.fresh("j"), self.p.lanes
         with w.block(f"for (long {j} = {low}; {j} < {high}; {j} += {lanes})"):
             w.line(f"const long n_ = tw::imin({lanes}L, {high} - {j});")
             self._each(w, link, rows, link.value, j)
 
     def _each(self, w: Writer, link: Link, rows: Sequence[Mapping[str, str]], value: Expr, j: str) -> None:
-        """A vector of each row, ``n_`` of whose lanes are in use, in a loop over rows where there are several."""
+        """Print a masked vector of each row, of ``n_`` active lanes; several rows are a loop."""
         if len(rows) == 1:
             self._vector(w, link, rows, value, j, "n_")
             return
@@ -259,7 +265,7 @@ class _Text:
             self._vector(w, link, ({**rows[0], a: i},), value, j, "n_")
 
     def _aligned(self, inside: Interval, extent: int) -> Interval:
-        """Whole vectors inside of a range that ends before the axis does: its edges take a vector in any case."""
+        """Shrink an interior range to aligned full vectors, since an edge costs at least one vector anyway."""
         low, high = inside[0], inside[1] + 1
         low = -(-low // self.p.lanes) * self.p.lanes
         high = high if high == extent else high // self.p.lanes * self.p.lanes
@@ -268,7 +274,7 @@ class _Text:
     def _vector(
         self, w: Writer, link: Link, rows: Sequence[Mapping[str, str]], value: Expr, j: str, count: str | None = None
     ) -> None:
-        """A vector of each row: all are computed before the first is stored, so that compilers see what they share."""
+        """Print a vector of each row; all are computed before the first store, so that compilers share reads."""
         value, stores = self.wrapped(value), list[str]()
         values = Values(self.tensors, dict(zip(link.axes, link.extents, strict=True)), self.p.lanes, self.memo)
         place = self._place(link, tuple(axis(a) for a in link.axes))
@@ -284,7 +290,7 @@ class _Text:
                 w.line(store)
 
     def _place(self, link: Link, at: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        """Where an element of a stage lies in its scratch."""
+        """Position of a stage's element in its scratch buffer, modulo the ring along the rolled axis."""
         ring = link.along(self.p.rolled) if link is not self.p.n.result else None
         if ring is None:
             return at
@@ -296,7 +302,7 @@ class _Text:
         return {x.name: x for x in self.p.n.links}
 
     def wrapped(self, value: Expr) -> Expr:
-        """A value with its reads of stages where these are kept."""
+        """A value whose reads of other stages go to their scratch buffers."""
         found = self.values.get(id(value))
         if found is None:
             found = value, value.map(self._moved)

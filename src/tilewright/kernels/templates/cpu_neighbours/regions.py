@@ -1,7 +1,7 @@
-"""What a box of the result needs of every stage: how much that is, and where it lies in a thread's scratch.
+"""Region of every stage that a tile of the result needs: its size, and its buffer in a thread's scratch memory.
 
-Along one axis, the ``rolled`` one, a box is walked a few rows at a time, and each stage keeps a ring of those rows that
-are still read.
+Along the ``rolled`` axis a tile is computed a few rows at a time. Each stage keeps a ring buffer of the rows that later
+rows still read.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ LINE = 64
 
 @dataclass(frozen=True)
 class Region:
-    """Of a stage in all boxes: along each axis the elements of the largest, ``widths``, and of all, ``totals``.
+    """Regions of one stage for all tiles of the result.
 
-    ``computed``: elements of all boxes. ``scratch``: the array of what is kept, its rows whole cache lines; the result
-    has none in memory.
+    ``widths``: elements of the largest region along each axis. ``totals``: elements of all regions along each axis.
+    ``computed``: number of elements of all regions. ``scratch``: the stage's scratch array, its rows padded to cache
+    lines; the result's array is never allocated.
     """
 
     widths: tuple[int, ...]
@@ -38,7 +39,7 @@ class Region:
 
 @dataclass(frozen=True)
 class Regions:
-    """Those of every stage, by name; ``bytes`` of a thread's memory; ``work``: operations in all boxes."""
+    """Regions ``of`` every stage, by name. ``bytes``: scratch per thread. ``work``: operations in all tiles."""
 
     of: Mapping[str, Region]
     bytes: int
@@ -47,7 +48,7 @@ class Regions:
 
 @lru_cache(maxsize=1024)
 def regions(n: Neighbours, tile: tuple[int, ...], rolled: int | None = None, rows: int = 1) -> Regions:
-    """What boxes of the size ``tile`` need; those at the ends of the result may be smaller."""
+    """The regions that tiles of the size ``tile`` need; tiles at the ends of the result may be smaller."""
     trips = _trips(n, tile)
     step = tuple(rows if o == rolled else t for o, t in enumerate(tile))
     kept = _spans(n, step)
@@ -72,7 +73,7 @@ def _trips(n: Neighbours, tile: tuple[int, ...]) -> list[int]:
 
 
 def _spans(n: Neighbours, tile: tuple[int, ...]) -> dict[Link, list[np.ndarray[Any, Any]]]:
-    """How many elements of each axis of a stage boxes need, by box along the axis of the result that it follows."""
+    """Elements that tiles need along each axis of a stage, for each tile along the result's axis that it follows."""
     trips = _trips(n, tile)
     ends: dict[str, Any] = {}
     found: dict[Link, list[np.ndarray[Any, Any]]] = {}
@@ -91,7 +92,7 @@ def _spans(n: Neighbours, tile: tuple[int, ...]) -> dict[Link, list[np.ndarray[A
 
 
 def _array(link: Link, widths: list[int], ring: int | None) -> Tensor:
-    """Room for so many elements: along ``ring`` a power of two, in rows of whole lines that begin with one."""
+    """The scratch array for ``widths`` elements: a power of two along ``ring``, rows of whole, aligned cache lines."""
     item = ITEMSIZE[link.stage.dtype]
     if ring is not None:
         widths[ring] = 1 << (widths[ring] - 1).bit_length()

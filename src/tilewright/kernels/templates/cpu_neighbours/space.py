@@ -1,9 +1,10 @@
-"""The schedules of a chain: knobs, what keeps them legal, and a choice by arithmetic.
+"""The search space of a fused stencil chain: knobs, rules, and the default schedule.
 
-``tile_i0``, ``tile_i1``, ...: the box of the result that is a unit of work. ``rows``: of the axis that a box is walked
-along (:func:`rolled`), so many are computed at a time, of all stages in turn. ``vectors``: so many of them a trip of
-the innermost loop, of ``jam`` rows side by side, which share what they read. ``tasks``: into how many pieces all units
-are divided for the threads.
+- ``tile_i0``, ``tile_i1``, ...: size of a tile of the result, which is a unit of work.
+- ``rows``: number of rows along the :func:`rolled` axis that all stages compute before the next rows.
+- ``vectors``: number of vectors per iteration of the innermost loop.
+- ``jam``: number of rows per iteration (unroll and jam), which share reads.
+- ``tasks``: number of tasks into which all units are divided.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ from tilewright.kernels.templates.tiles import lanes_for
 from tilewright.search_space import Choice, Constraint, SearchSpace, rule
 
 MAX_WORK = 2.0
-"""How many times over borders may make the operations of a chain."""
+"""Largest factor by which recomputed halos may increase the operations of a chain."""
 MAX_AXES = 5
 OUTER = (1, 2, 4, 8, 16, 32, 64, 128)
 ROWS = (1, 2, 4, 8)
 MOST = 4
-"""Rows side by side at most."""
+"""Largest value of the knob ``jam``, in rows."""
 INNER = (64, 128, 256, 512, 1024, 2048)
 
 
 @dataclass(frozen=True, eq=False)
 class ChainTiling:
-    """A chain with its decisions."""
+    """A chain with the decisions of its schedule."""
 
     n: Neighbours
     target: Target
@@ -53,13 +54,17 @@ class ChainTiling:
 
     @property
     def rolled(self) -> int | None:
-        """The axis of the result that a box is walked along."""
+        """The axis of the result along which a tile is computed a few rows at a time, or ``None``."""
         return rolled(self.n)
 
 
 @lru_cache(maxsize=256)
 def rolled(n: Neighbours) -> int | None:
-    """The first axis along which neighbours are read, but the innermost; the first where there is none."""
+    """The axis along which a tile is computed a few rows at a time.
+
+    It is the first axis with a halo, apart from the innermost axis; without a halo, the first axis. ``None``: the
+    result has one axis.
+    """
     outer = range(len(n.result.extents) - 1)
     of = regions(n, (1,) * len(n.result.extents)).of
     near = (o for o in outer if any((d := x.along(o)) is not None and of[x.name].widths[d] > 1 for x in n.links))
@@ -68,27 +73,27 @@ def rolled(n: Neighbours) -> int | None:
 
 @lru_cache(maxsize=256)
 def refusal(n: Neighbours) -> str:
-    """Why this template leaves a chain to others; empty where it does not."""
+    """Why this template cannot compute a chain; empty if it can."""
     if not 1 <= len(n.result.extents) <= MAX_AXES:
         return f"has more than {MAX_AXES} axes"
     return ""
 
 
 def lane_count(n: Neighbours, target: Target) -> int:
-    """Lanes of its vectors."""
+    """Number of lanes of the chain's vectors."""
     return lanes_for((x for link in n.links for x in link.value.walk()), target)
 
 
 @lru_cache(maxsize=256)
 def _sizes(n: Neighbours) -> tuple[tuple[int, ...], ...]:
-    """Sizes of boxes to choose from, of each axis of the result."""
+    """Tile sizes to choose from, for each axis of the result."""
     *outer, inner = n.result.extents
     found = [(*(s for s in OUTER if s < extent), extent) for extent in outer]
     return (*found, (*(s for s in INNER if s < inner), inner))
 
 
 def _room(target: Target) -> int:
-    """Bytes of scratch at most."""
+    """Largest scratch memory of a thread, in bytes."""
     return max(target.l2_bytes, 1 << 18)
 
 
@@ -102,7 +107,7 @@ def _legal(n: Neighbours, target: Target, tile: tuple[int, ...], rows: int) -> b
 
 @lru_cache(maxsize=256)
 def _least(n: Neighbours) -> int:
-    """Operations without any that is done again."""
+    """Number of operations without recomputed halos."""
     return regions(n, n.result.extents).work
 
 
@@ -112,12 +117,12 @@ def _tiles(n: Neighbours, target: Target) -> Iterator[tuple[int, ...]]:
 
 @lru_cache(maxsize=256)
 def usable(n: Neighbours, target: Target) -> bool:
-    """Whether some box of the result leaves room for what it needs, and computes little again."""
+    """Whether some tile size fits the scratch memory and recomputes little enough."""
     return next(_tiles(n, target), None) is not None
 
 
 def knob(d: int) -> str:
-    """The name of the knob for axis ``d`` of the result."""
+    """Name of the knob for the tile size along axis ``d`` of the result."""
     return f"tile_i{d}"
 
 
@@ -145,7 +150,10 @@ def space(n: Neighbours, target: Target, template: str, version: int) -> SearchS
 
 
 def default(n: Neighbours, target: Target, within: SearchSpace) -> dict[str, Value]:
-    """The box with the least work whose scratch fits a quarter of the second cache, and leaves each thread some."""
+    """The default schedule: the tile with the least work.
+
+    Tiles whose scratch fits a quarter of the second-level cache come first, and then those that occupy all threads.
+    """
     axis = rolled(n)
 
     def rows(tile: tuple[int, ...]) -> int:
@@ -170,6 +178,6 @@ def default(n: Neighbours, target: Target, within: SearchSpace) -> dict[str, Val
 
 
 def plan(n: Neighbours, target: Target, values: Mapping[str, Value]) -> ChainTiling:
-    """The decisions of a schedule."""
+    """Read the decisions of a schedule."""
     tile = tuple(int(values[knob(d)]) for d in range(len(n.result.extents)))
     return decided(ChainTiling, values, n=n, target=target, tile=tile)

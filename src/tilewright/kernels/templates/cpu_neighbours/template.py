@@ -1,4 +1,4 @@
-"""The CPU template of chains of stages that read their neighbours: boxes of the result."""
+"""The CPU template of fused stencil chains: overlapped tiles of the result."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Recurrent layers on the CPU: the weights packed, the state read where it was written a step before."""
+"""The CPU template of recurrent layers: packed weights, and a state that each step reads from the result."""

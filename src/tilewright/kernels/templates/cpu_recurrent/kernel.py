@@ -1,9 +1,9 @@
-"""Printing a recurrent layer: step by step, each pass a product whose register tiles end in what follows it.
+"""Prints a recurrent layer: a loop over steps, and for each step passes that are products with fused epilogues.
 
-The state before a step is read where the step before wrote it, in the result. A pass multiplies one value of all rows
-by the packed weights of its gates: register tiles of some rows and features, the accumulators of all gates together, so
-that the gates of a feature meet in one place. Behind the last pass that is the next state; behind another one it is the
-value that the next pass multiplies.
+A step reads the previous state from the result, where the previous step stored it. A pass multiplies one value of all
+rows by the packed weights of the pass's gates. A register tile covers some rows and features, and holds the
+accumulators of all gates, so that the epilogue has all gates of a feature. The epilogue of the last pass computes the
+next state; the epilogue of an earlier pass computes the value that the next pass multiplies.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from tilewright.kernels.templates.cpu_recurrent.space import ALIGN, RecurrentPla
 from tilewright.kernels.templates.tiles import SymbolicBlocks
 
 WEIGHTS, VALUES = "weights", "values"
-"""Names, in nests, of the packed weights and of what a pass multiplies."""
+"""Names, in loop nests, of the packed weights and of the value that a pass multiplies."""
 
 
 def kernel(p: RecurrentPlan) -> Kernel:
-    """The kernel of a schedule: the passes of a step, each with the loop over the steps around it."""
+    """The kernel of a schedule: one loop nest for each pass, with the loop over steps outermost."""
     packed = p.r.packed
     weights = p.offsets[-1] * p.item
     return Kernel(
@@ -51,7 +51,7 @@ def _source(p: RecurrentPlan, kernel: Kernel, symbol: str) -> str:
 
 
 def _nests(p: RecurrentPlan) -> tuple[LoopNest, ...]:
-    """The passes of a step, each with the loop over the steps around it."""
+    """One loop nest for each pass of a step, with the loop over steps outermost."""
     _, steps, rows, features = map(int, p.r.sizes)
     axes = {"i1": steps, "i2": rows, "i3": features, "r0": features}
     span = -(-p.tiles // min(p.tasks, p.tiles)) * p.width
@@ -78,7 +78,7 @@ def _nests(p: RecurrentPlan) -> tuple[LoopNest, ...]:
 
 @lru_cache(maxsize=256)
 def _body(r: Recurrent, n: int) -> tuple[tuple[Access, ...], int]:
-    """Accesses of a pass, and operations on each of its finished sums."""
+    """Accesses of a pass, and operations of the pass's epilogue per element."""
     dtype, last = r.output.dtype, n == len(r.passes) - 1
     t, b, j, k = (axis(a) for a in ("i1", "i2", "i3", "r0"))
     after: tuple[Expr, ...] = r.after if last else (r.passes[n + 1].value,)
@@ -95,7 +95,7 @@ def _number(p: RecurrentPlan, tensor: str) -> int:
 
 
 def kept(r: Recurrent, n: int) -> tuple[int, ...]:
-    """Mixes of a pass that are read behind later passes too."""
+    """Numbers of the pass's gate products (mixes) that the epilogues of later passes read too."""
     later: tuple[Expr, ...] = (*(x.value for x in r.passes[n + 2 :]), *r.after)
     read = {str(v.value) for e in later for v in e.walk() if v.op == "var"}
     last = n == len(r.passes) - 1
@@ -104,7 +104,7 @@ def kept(r: Recurrent, n: int) -> tuple[int, ...]:
 
 @lru_cache(maxsize=256)
 def _workspace(r: Recurrent, packed: int) -> Workspace:
-    """The state before the first step, what passes leave for others, and ``packed`` weights."""
+    """Workspace: the initial state, values and gate products kept for later passes, and ``packed`` weight elements."""
     states, _, rows, features = r.sizes
     one, dtype = rows * features, r.output.dtype
     found = {"start": states * one}
@@ -132,12 +132,12 @@ def _head(p: RecurrentPlan, kernel: Kernel, symbol: str) -> str:
 
 
 def _open_rows(p: RecurrentPlan) -> SymbolicBlocks | None:
-    """The blocks of rows whose number each call chooses."""
+    """The blocks of rows if the number of rows is symbolic, else ``None``."""
     return p.row_blocks if isinstance(p.row_blocks, SymbolicBlocks) else None
 
 
 def _tensors(p: RecurrentPlan, exprs: Sequence[Expr]) -> list[str]:
-    """Declarations of the inputs that expressions read."""
+    """C declarations of pointers to the inputs that expressions read."""
     names = sorted({str(x.value) for e in exprs for x in e.loads()})
     return [f" const T *{n}=(const T*)x->t[{_number(p, n)}];" for n in names]
 
@@ -152,7 +152,7 @@ $gates
 
 
 def _pack(p: RecurrentPlan) -> str:
-    """The function that packs all weights; features beyond the last have zeros."""
+    """C++ function that packs the weights of all passes; padding features are zero."""
     features = p.r.sizes[3]
     lines = ["TW_NOINLINE void pack(void *const *t, T *u) {"]
     for x, offset in zip(p.r.passes, p.offsets, strict=False):
@@ -176,7 +176,7 @@ def _prepack(symbol: str) -> str:
 
 
 def _start(p: RecurrentPlan) -> str:
-    """The function that fills the state before the first step."""
+    """C++ function that fills the initial state."""
     _, _, rows, features = p.r.sizes
     start = p.r.step.start
     printer = Values(p.r.program.tensors, {}).at({"i2": "i2", "i3": "i3"})
@@ -205,7 +205,7 @@ $unless whole:   }
 
 
 def _finish(p: RecurrentPlan, n: int) -> str:
-    """The function of what follows a pass's sums ``m`` of some rows and a tile's features."""
+    """C++ function of a pass's epilogue: it reads the sums ``m`` of some rows and of a tile's features."""
     exprs, places = _results(p, n)
     features = p.r.sizes[3]
     whole = features % p.lanes == 0
@@ -220,7 +220,7 @@ def _finish(p: RecurrentPlan, n: int) -> str:
 
 
 def _results(p: RecurrentPlan, n: int) -> tuple[list[Expr], list[str]]:
-    """What is computed behind a pass, and where it is stored for a row and a vector of features."""
+    """Expressions that a pass's epilogue computes, and the C addresses of a row's vector where it stores them."""
     _, steps, rows, features = p.r.sizes
     here = f"i2*{features}L+i3"
     if n == len(p.r.passes) - 1:
@@ -276,7 +276,7 @@ $store
 
 
 def _tile(p: RecurrentPlan, n: int, height: int) -> str:
-    """The function of a register tile: ``height`` rows from ``b`` on, the features of tile ``q``, all gates."""
+    """C++ function of a register tile: ``height`` rows from ``b`` on, the features of tile ``q``, all gates."""
     x, features = p.r.passes[n], p.r.sizes[3]
     gates = len(x.mixes)
     columns = [(g, v) for g in range(gates) for v in range(p.vectors)]
@@ -317,7 +317,7 @@ TW_NOINLINE void task$n(void *ctx, long t, long) { const Ctx *x=(const Ctx*)ctx;
 
 
 def _pass(p: RecurrentPlan, n: int) -> str:
-    """The functions of some tiles of a pass, all rows, and of a task of them."""
+    """C++ functions of a pass: one for a range of tiles over all rows, and one for a task's share of the tiles."""
     rows = p.row_blocks
     calls = {h: f"tile{n}_{h}(x,b,q,w);" for h in rows.sizes}
     if _open_rows(p):
@@ -349,7 +349,7 @@ $passes
 
 
 def _told(p: RecurrentPlan, kernel: Kernel) -> str:
-    """Statements that tell the context the sizes that calls choose."""
+    """C statements that set the symbolic sizes in the kernel's context."""
     told = "".join(f" const long {n}={kernel.argument(n)}; x->{n}={n};" for n in p.r.program.size_arguments)
     rows = _open_rows(p)
     return told + (f" {rows.set(ctext(p.r.sizes[2]))}" if rows else "")

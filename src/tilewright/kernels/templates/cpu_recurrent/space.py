@@ -1,8 +1,9 @@
-"""The schedules of a recurrent layer.
+"""The search space of a recurrent layer: knobs, rules, and the default schedule.
 
-``vectors`` of features and ``rows`` are the register tile: every gate has as many accumulators. ``unroll`` steps over
-the terms of a product are printed out. ``tasks``: into how many parts the features of a step are divided for the
-threads, who meet after each pass.
+- ``vectors``, ``rows``: size of the register tile, in vectors of features and in rows; each gate has that many
+  accumulators.
+- ``unroll``: unroll factor of the reduction loop.
+- ``tasks``: number of tasks into which the features of a step are divided; threads synchronise after each pass.
 """
 
 from __future__ import annotations
@@ -23,18 +24,18 @@ from tilewright.search_space import Choice, SearchSpace, rule
 
 VECTORS, TALLEST, UNROLLS = (1, 2, 3, 4, 6, 8), 12, (1, 2, 4)
 L2_CYCLES = 2
-"""Cycles in which a vector of weights comes from the second cache, where a layer's weights are at best."""
+"""Cycles per vector of weights from the second-level cache: at best, a layer's weights are there."""
 LEAST_TASK = 100_000
-"""Operations of a task at least: threads meet behind every pass, which takes about half a microsecond."""
+"""Smallest work of a task, in operations: a synchronisation after each pass takes about half a microsecond."""
 FEW = 8
-"""Accumulators of a register tile up to which several steps are printed out: loops around so few cost time."""
+"""Largest number of accumulators of a register tile for which the default unrolls: loop overhead matters there."""
 ALIGN = 16
-"""Elements to which arrays of the workspace are rounded up."""
+"""Granule, in elements, to which sizes of workspace arrays are rounded up."""
 
 
 @dataclass(frozen=True, eq=False)
 class RecurrentPlan:
-    """A recurrent layer with its decisions."""
+    """A recurrent layer with the decisions of its schedule."""
 
     r: Recurrent
     target: Target
@@ -45,7 +46,7 @@ class RecurrentPlan:
 
     @property
     def item(self) -> int:
-        """Bytes of an element."""
+        """Size of an element in bytes."""
         return ITEMSIZE[self.r.output.dtype]
 
     @property
@@ -54,12 +55,12 @@ class RecurrentPlan:
 
     @property
     def width(self) -> int:
-        """Features of a register tile."""
+        """Width of a register tile, in features."""
         return self.vectors * self.lanes
 
     @property
     def tiles(self) -> int:
-        """Register tiles side by side."""
+        """Number of register tiles along the features."""
         return ceildiv(self.r.sizes[3], self.width)
 
     @property
@@ -70,12 +71,12 @@ class RecurrentPlan:
         )
 
     def panel(self, p: Pass) -> int:
-        """Packed weights of a register tile's features, in elements."""
+        """Size of a pass's packed weights for the features of one register tile, in elements."""
         return self.r.sizes[3] * len(p.mixes) * self.width
 
     @cached_property
     def offsets(self) -> tuple[int, ...]:
-        """Where each pass's packed weights begin, in elements, and behind the last where they end."""
+        """Offset of each pass's packed weights, in elements; the last entry is their total size."""
         found = [0]
         for p in self.r.passes:
             found.append(found[-1] + self.tiles * self.panel(p))
@@ -87,7 +88,7 @@ def lane_count(r: Recurrent, target: Target) -> int:
 
 
 def _gates(r: Recurrent) -> int:
-    """Mixes of the largest pass."""
+    """Number of gate products (mixes) of the largest pass."""
     return max(len(p.mixes) for p in r.passes)
 
 
@@ -106,7 +107,7 @@ def space(r: Recurrent, target: Target, template: str, version: int) -> SearchSp
 
 
 def _fits(gates: int, registers: int, vectors: int, rows: int) -> bool:
-    # Accumulators, a vector of weights and a broadcast value; a tile of one vector and row exists in any case.
+    # Registers hold the accumulators, a vector of weights and a broadcast value. The smallest tile is always legal.
     return (vectors, rows) == (1, 1) or vectors * rows * gates + 2 <= registers
 
 
@@ -116,7 +117,7 @@ def _tasks(features: int, lanes: int, target: Target) -> tuple[int, ...]:
 
 
 def default(r: Recurrent, target: Target, within: SearchSpace) -> dict[str, Value]:
-    """The tile that takes the fewest cycles over all features and rows."""
+    """The default schedule: the register tile with the fewest estimated cycles over all features and rows."""
     _, _, rows, features = r.sizes
     lanes, gates, on = lane_count(r, target), _gates(r), core(target.registers)
 
@@ -136,5 +137,5 @@ def default(r: Recurrent, target: Target, within: SearchSpace) -> dict[str, Valu
 
 
 def plan(r: Recurrent, target: Target, values: Mapping[str, Value]) -> RecurrentPlan:
-    """The decisions of a schedule."""
+    """Read the decisions of a schedule."""
     return decided(RecurrentPlan, values, r=r, target=target)

@@ -1,4 +1,4 @@
-"""The CPU template of recurrent layers: every step in one kernel, the weights packed once."""
+"""The CPU template of recurrent layers: one kernel computes all steps and packs the weights once."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tilewright.kernels.templates.planned import PlannedTemplate
 
 
 def refusal(r: Recurrent) -> str:
-    """Why this template leaves a layer to others; empty where it does not."""
+    """Why this template cannot compute a layer; empty if it can."""
     return "" if r.passes and r.passes[0].component is not None else "multiplies no state in its first product"
 
 
 def takes_ranges(r: Recurrent) -> bool:
-    """Whether calls choose steps and rows alone."""
+    """Whether only the numbers of steps and rows are symbolic."""
     states, _, _, features = r.sizes
     return not isinstance(states, Extent) and not isinstance(features, Extent)
 

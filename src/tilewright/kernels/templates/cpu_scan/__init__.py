@@ -1,1 +1,4 @@
-"""Scans along one axis with what feeds and reads them (CPU): the state stays in registers, or in the first cache."""
+"""The CPU template of scans along one axis, fused with their producers and consumers.
+
+The state stays in registers or in the first-level cache.
+"""

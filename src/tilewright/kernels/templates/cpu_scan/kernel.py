@@ -1,4 +1,7 @@
-"""The kernel of a recurrence: the walk over the sequence, in tasks, and before it the one for its blocks' totals."""
+"""The kernel of a scan: the pass over the sequence, in tasks, after an optional pass for block totals.
+
+With several blocks this is reduce-then-scan: the first pass reduces each block, the second pass scans.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from tilewright.kernels.templates.cpu_scan.walk import Walk, array, hoists
 
 
 def kernel(p: ScanTiling) -> Kernel:
-    """The kernel of a schedule: the walk that computes the result, after the one for the blocks' totals, if any."""
+    """The kernel of a schedule: the pass that computes the result, after the pass for block totals if there is one."""
     threads = p.target.threads > 1
     return Kernel(
         text=Emitted((*((_nest(p, True),) if p.blocks > 1 else ()), _nest(p, False)), p.tasks, partial(_text, p)),
@@ -30,7 +33,7 @@ def kernel(p: ScanTiling) -> Kernel:
 
 @lru_cache(maxsize=256)
 def _memory(p: ScanTiling) -> Workspace:
-    """States between pieces of the sequence (``kept``), and of its blocks (``total``): an array a component."""
+    """Workspace arrays, one a component: states between chunks of the sequence (``kept``), block totals (``total``)."""
     size = p.blocks * prod(n for _, n in p.others) * p.states * p.width
     wanted = (*(("kept",) if p.chunk else ()), *(("total",) if p.blocks > 1 else ()))
     states = ((kind, s, c, e) for kind in wanted for s in p.r.scans for c, e in enumerate(s.state))
@@ -48,7 +51,7 @@ def _text(p: ScanTiling, kernel: Kernel, emitter: Emitter, nests: tuple[LoopNest
     given = [a for a in kernel.arguments if a not in told]
     for name in given:
         text = kernel.argument(name)
-        if told and name == "piece":  # whole vectors, whatever the size that the piece was found for
+        if told and name == "piece":  # rounded up to full vectors: the knob may have been found for another size
             text = f"({text} + {p.lanes - 1}L) / {p.lanes}L * {p.lanes}L"
         emitter.local("long", name, text)
     for nest in nests:
@@ -68,7 +71,7 @@ def _walk(p: ScanTiling, emitter: Emitter, nest: LoopNest, totals: bool, tasks: 
 
 
 def _nest(p: ScanTiling, totals: bool) -> LoopNest:
-    """The loops as they are printed; ``totals``: of the walk over all blocks but the last."""
+    """The loop nest of a pass. ``totals``: the pass for block totals, which leaves out the last block."""
     name, length = p.r.sequence
     axes = dict(p.r.extents)
     if totals:
@@ -117,7 +120,7 @@ def _loops(p: ScanTiling, length: int, totals: bool) -> list[Loop]:
 
 @lru_cache(maxsize=256)
 def _body(r: Recurrence) -> tuple[tuple[Access, ...], int, int]:
-    """Accesses of a point, its operations, and those of an element of the result."""
+    """Accesses of a point, operations per point, and operations per element of the result."""
     found = list(reads(r.expressions, r.program.tensors))
     if r.monoid is not None:
         found += reads((r.value,), r.program.tensors, outside=True)

@@ -1,11 +1,13 @@
-"""The schedules of a recurrence: knobs, what keeps them legal, and a choice by arithmetic.
+"""The search space of a scan: knobs, rules, and the default schedule.
 
-``vector``: the axis along which vectors lie; where it is the sequence, the elements of a vector are combined in
-registers, else every lane is a state of its own. ``vectors`` of them walk the sequence together. ``unroll``: so many
-elements of a reduced axis are written out; all of them have their states in registers. ``chunk``: rows of the sequence
-that a group of vectors walks before its neighbours follow. ``blocks``: pieces of the sequence that threads walk at the
-same time, once for their totals and once more from what came before. ``piece`` of the first axis inside of the sequence
-is a unit of work; ``tasks``: into how many pieces all units are divided.
+- ``vector``: the vectorised axis. Along the sequence, a vector's elements are scanned in registers; along any other
+  axis, each lane has a separate state.
+- ``vectors``: number of vectors of state that advance along the sequence together.
+- ``unroll``: number of elements of the reduced axis that are unrolled. If all are, their states are in registers.
+- ``chunk``: number of steps along the sequence that a group of vectors computes before the next group does.
+- ``blocks``: number of blocks of the sequence that threads scan in parallel (reduce-then-scan).
+- ``piece``: length of a chunk of the first axis inside the sequence; each chunk is a unit of work.
+- ``tasks``: number of tasks into which all units are divided.
 """
 
 from __future__ import annotations
@@ -26,16 +28,16 @@ from tilewright.search_space import Choice, SearchSpace, rule
 NONE = "none"
 CHUNKS = (1, 4, 16, 64)
 MOST = 16
-"""Vectors of state that are written out at most."""
+"""Largest number of unrolled vectors of state."""
 MAX_REDUCED = 512
-"""Elements of a reduced axis at most: each has a vector of state on the stack."""
+"""Largest extent of the reduced axis: each element has a vector of state on the stack."""
 LEAST_BLOCK = 64
-"""Elements of a block of the sequence at least."""
+"""Smallest length of a block of the sequence, in elements."""
 
 
 @dataclass(frozen=True, eq=False)
 class ScanTiling:
-    """A recurrence with its decisions. ``chunk`` is 0 where no state is kept between pieces of the sequence."""
+    """A scan with the decisions of its schedule. ``chunk``: 0 if no state is stored between chunks of the sequence."""
 
     r: Recurrence
     target: Target
@@ -50,33 +52,33 @@ class ScanTiling:
 
     @property
     def along(self) -> bool:
-        """Whether vectors lie along the sequence."""
+        """Whether the sequence is the vectorised axis."""
         return self.vector == self.r.sequence[0]
 
     @property
     def reduced(self) -> tuple[str, int] | None:
-        """The reduced axis that is walked at every step."""
+        """Name and extent of the axis that every step reduces, or ``None``."""
         return self.r.reduced[0] if self.r.reduced else None
 
     @property
     def states(self) -> int:
-        """Elements of that axis."""
+        """Number of states that a step reduces: the extent of the reduced axis, or 1."""
         return self.reduced[1] if self.reduced else 1
 
     @property
     def length(self) -> int:
-        """Elements of the sequence in a block, whole vectors."""
+        """Length of a block of the sequence in elements, rounded up to full vectors."""
         step = self.lanes if self.along else 1
         return -(-self.r.sequence[1] // (self.blocks * step)) * step
 
     @cached_property
     def others(self) -> tuple[tuple[str, int], ...]:
-        """Axes of single points, between which states differ."""
+        """Axes outside the sequence that are not vectorised; each of their points has separate states."""
         return tuple((a, n) for a, n in (*self.r.before, *self.r.after) if a != self.vector)
 
     @property
     def width(self) -> int:
-        """States side by side in memory: whole vectors."""
+        """Number of adjacent states in memory: the vectorised extent, rounded up to full vectors."""
         if self.vector is None or self.along:
             return 1
         return -(-self.r.extents[self.vector] // self.lanes) * self.lanes
@@ -90,7 +92,7 @@ def _nodes(r: Recurrence) -> list[Expr]:
 
 
 def refusal(r: Recurrence) -> str:
-    """Why this template leaves a recurrence to others; empty where it does not."""
+    """Why this template cannot compute a scan; empty if it can."""
     if r.program.has_float8:
         return "has 8-bit reals"
     if r.reduced and r.reduced[0][1] > MAX_REDUCED:
@@ -99,29 +101,32 @@ def refusal(r: Recurrence) -> str:
 
 
 def takes_ranges(r: Recurrence) -> bool:
-    """Whether it is known how many states a step reduces: they are written out."""
+    """Whether sizes may be symbolic: the reduced axis, which is unrolled, must have a constant extent."""
     return not any(isinstance(n, Extent) for _, n in r.reduced)
 
 
 def lane_count(r: Recurrence, target: Target) -> int:
-    """Lanes of its vectors."""
+    """Number of lanes of the scan's vectors."""
     return lanes_for(_nodes(r), target)
 
 
 def _steps(r: Recurrence, name: str) -> list[int | None]:
-    """How far reads and the result step along an axis."""
+    """Strides of reads and of the result along an axis, in elements; ``None`` where a read is not affine."""
     reads = [x for e in (*r.expressions, r.value) for x in e.loads()]
     return [*(linear(x.args[0]).step(name) for x in reads), r.where.of(name)]
 
 
 def vector_axes(r: Recurrence) -> tuple[str, ...]:
-    """Axes along which something is contiguous; none only where there is no such axis."""
+    """Values of the knob ``vector``: axes along which a read or the result is contiguous.
+
+    Without a contiguous axis it is the last candidate, or ``none`` if the scan has no candidate.
+    """
     names = [a for a, _ in (*r.before, *(() if r.over_time else (r.sequence,)), *r.after)]
     return tuple(a for a in names if 1 in _steps(r, a)) or tuple(names[-1:]) or (NONE,)
 
 
 def _bytes(r: Recurrence) -> int:
-    """Bytes of all tensors that are read or written."""
+    """Total size of all tensors that are read or written, in bytes."""
     return sum(t.size * ITEMSIZE[t.dtype] for t in (*r.program.inputs, r.output))
 
 
@@ -179,7 +184,7 @@ def _least_block(lanes: int) -> int:
 
 
 def _whole(r: Recurrence, target: Target) -> str:
-    """Why threads do not share the sequence; empty where they can."""
+    """Why the sequence cannot be divided among threads; empty if it can."""
     length, least = r.sequence[1], _least_block(lane_count(r, target))
     if len(r.scans) > 1:
         return f"{len(r.scans)} recurrences run along it together"
@@ -191,7 +196,7 @@ def _whole(r: Recurrence, target: Target) -> str:
 
 
 def default(r: Recurrence, target: Target, within: SearchSpace) -> dict[str, Value]:
-    """A schedule by arithmetic on the sizes and the caches."""
+    """The default schedule, computed from the sizes and the caches."""
     options = within.options
     lanes, extents, length = lane_count(r, target), r.extents, r.sequence[1]
 
@@ -211,7 +216,7 @@ def default(r: Recurrence, target: Target, within: SearchSpace) -> dict[str, Val
         "chunk": options["chunk"][-1],
     }
     if inside and not slow and states == 1 and _bytes(r) > target.l2_bytes:
-        # Whole rows, as they lie in memory: states are read and written at every step, from the first cache.
+        # Rows are read contiguously; every step loads and stores its states in the first-level cache.
         values["chunk"] = options["chunk"][0]
     if target.threads > 1:
         values["piece"] = options["piece"][-1]
@@ -227,11 +232,11 @@ def default(r: Recurrence, target: Target, within: SearchSpace) -> dict[str, Val
 
 
 def plan(r: Recurrence, target: Target, values: Mapping[str, Value]) -> ScanTiling:
-    """The decisions of a schedule."""
+    """Read the decisions of a schedule."""
     vector, blocks = None if values["vector"] == NONE else str(values["vector"]), int(values["blocks"])
     piece = int(values.get("piece", 0))
     if r.program.sizes:
-        # Where blocks of the sequence begin would be for calls to choose; pieces hold whole vectors at every size.
+        # Blocks of a symbolic sequence would begin at symbolic positions. Chunks hold full vectors at every size.
         blocks, piece = 1, _round(piece, lane_count(r, target))
         if vector not in (*vector_axes(r), None):
             raise IllegalSchedule("vectors lie along an axis with another size", "Use another schedule")

@@ -1,4 +1,4 @@
-"""The CPU template of recurrences: one walk along the sequence computes everything."""
+"""The CPU template of scans: one pass along the sequence computes the scans and their fused maps and reductions."""
 
 from __future__ import annotations
 

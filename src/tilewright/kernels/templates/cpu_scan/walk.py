@@ -1,4 +1,4 @@
-"""What stands inside of the loops: states before and after a walk, and a step of it."""
+"""Prints the bodies of a scan's loops: states before and after a pass over the sequence, and one step of the pass."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tilewright.kernels.templates.cpu_scan.space import ScanTiling
 
 # --------------------------------------------------------------------------- values computed early
 
-# What a recurrence computes once for all of the sequence, and once a step for all states that are reduced.
+# Invariants of the sequence are computed once; invariants of the reduced axis are computed once a step.
 
 
 @dataclass(frozen=True)
 class Hoists:
-    """Values that are computed ``once``, before the sequence is walked, and those computed at every ``step``."""
+    """Hoisted values: computed ``once``, before the loop over the sequence, or at every ``step``."""
 
     once: tuple[Expr, ...]
     step: tuple[Expr, ...]
@@ -41,7 +41,7 @@ def _hoists(r: Recurrence, vector: str | None) -> Hoists:
     numbers = ValueNumbers()
 
     def worth(e: Expr) -> bool:
-        # A read in a loop over states is as quick as one of a copy, unless its lanes lie apart.
+        # In a loop over states, hoisting a read into an array saves nothing unless the read is strided.
         return not (reduced and e.op == "load" and linear(e.args[0]).step(str(vector)) in (0, 1))
 
     once = {numbers.of(e): e for e in _fixed(r.expressions, sequence) if worth(e)}
@@ -54,7 +54,10 @@ def _hoists(r: Recurrence, vector: str | None) -> Hoists:
 
 
 def _fixed(exprs: Iterable[Expr], moving: frozenset[str]) -> Iterable[Expr]:
-    """Largest parts that read or compute something, depend on no ``moving`` axis or state, and are always evaluated."""
+    """Largest subexpressions that are worth hoisting out of loops over the ``moving`` axes.
+
+    They depend on no ``moving`` axis and no state, are always evaluated, and have a read, a division or a function.
+    """
     for e in exprs:
         if any(n.op == "var" or (n.op == "axis" and n.value in moving) for n in e.walk()):
             yield from _fixed(e.args[:1] if e.op == "select" else () if e.op == "load" else e.args, moving)
@@ -63,15 +66,17 @@ def _fixed(exprs: Iterable[Expr], moving: frozenset[str]) -> Iterable[Expr]:
 
 
 BLOCK, BLOCK_ALONG = 16, 64
-"""Elements that a wide sum's second component takes in before it is added to the first. Blocks are longer where vectors
-lie along the sequence, since a vector's elements are added pairwise."""
+"""Number of elements that a wide sum's second component accumulates before it is added to the first component.
+
+Blocks are longer where the sequence is vectorised, since a vector's elements are added pairwise.
+"""
 
 
 @dataclass(frozen=True)
 class _Point:
-    """One state of every lane: vector number ``v`` of a group, and ``n``, the C text of the reduced axis's position.
+    """One vector of states: vector ``v`` of a group, at position ``n`` (C text) of the reduced axis.
 
-    ``slot`` ends the names of what the point alone has.
+    ``slot``: ending of the C names that belong to this vector of states.
     """
 
     v: int
@@ -81,9 +86,9 @@ class _Point:
 
 @dataclass(frozen=True)
 class _Hoisted:
-    """A value that is computed early: of ``number``, in names that begin with ``stem``.
+    """A hoisted value, its value ``number``, and the ``stem`` of its C names.
 
-    ``each``: there is one for every element of the reduced axis; ``varies``: there is one for every vector of a group.
+    ``each``: the value differs between elements of the reduced axis. ``varies``: it differs between vectors of a group.
     """
 
     stem: str
@@ -93,7 +98,7 @@ class _Hoisted:
 
 
 def array(kind: str, s: Scan, component: int) -> str:
-    """Name of the array of a component of a scan's states, ``kept`` or ``total``."""
+    """Name of the workspace array of one component of a scan's states. ``kind``: ``kept`` or ``total``."""
     return f"{kind}_{s.name}_{component}"
 
 
@@ -102,7 +107,7 @@ _Each = Callable[[Writer, Scope, _Point], None]
 
 @dataclass
 class Walk:
-    """Prints one walk: for ``totals``, the states alone; else the result."""
+    """Prints one pass over the sequence. ``totals``: the pass computes block totals only, else the result."""
 
     p: ScanTiling
     emitter: Emitter
@@ -114,22 +119,22 @@ class Walk:
 
     @property
     def _looped(self) -> bool:
-        """Whether a loop walks the reduced axis at every step: states are then in arrays."""
+        """Whether every step has a loop over the reduced axis; states are then in arrays."""
         return self.p.unroll < self.p.states
 
     def _vectors(self, scope: Scope) -> int:
-        """Vectors of the group at hand."""
+        """Number of vectors of the group in ``scope``."""
         if self.p.vector is None or self.p.along:
             return 1
         return max(1, scope.tiles[self.p.vector].size // self.p.lanes)
 
     def _components(self, s: Scan) -> Sequence[int]:
-        """Components of the state that are kept: totals are combined with what came before, which may take all."""
+        """Components of the state that the pass computes: merging block totals may need all of them."""
         return range(len(s.state)) if self.totals else s.live
 
     # -- around the loop
     def start(self, w: Writer, scope: Scope) -> Scope:
-        """What is the same along the sequence, and the states before its first element."""
+        """Print the values hoisted out of the sequence, and the initial states."""
         p = self.p
         w.line("{")
         self.hoisted = []
@@ -147,7 +152,7 @@ class Walk:
         return scope
 
     def finish(self, w: Writer, scope: Scope) -> None:
-        """Keep the states, or store what was reduced along the sequence."""
+        """Print the stores of final states and of results that are reduced along the sequence."""
         if self.totals or self.p.chunk:
             self._all(w, scope, self._keep)
         if self.p.r.over_time and not self.totals:
@@ -155,7 +160,7 @@ class Walk:
         w.line("}")
 
     def _all(self, w: Writer, scope: Scope, each: _Each) -> None:
-        """``each`` for every point of a group."""
+        """Call ``each`` for every vector of states of a group."""
         if self._looped:
             with w.block(f"for (long n_ = 0; n_ < {self.p.states}; n_++)"):
                 for v in range(self._vectors(scope)):
@@ -214,7 +219,7 @@ class Walk:
         return f"tw::splat<{own}>(*({where}))" if self.p.along else f"tw::load<{own}>({where})"
 
     def _where(self, kind: str, s: Scan, c: int, scope: Scope, at: _Point, block: str) -> str:
-        """C text of the address at which a component lies."""
+        """C text of the address of a state's component."""
         p = self.p
         text = block
         for a, n in p.others:
@@ -229,7 +234,7 @@ class Walk:
 
     # -- a step
     def step(self, w: Writer, scope: Scope) -> None:
-        """One element of the sequence, or a vector of them."""
+        """Print one step: one element of the sequence, or one vector of elements."""
         p = self.p
         before = list(self.hoisted)
         self._hoist(w, scope, hoists(p).step)
@@ -278,7 +283,7 @@ class Walk:
             self._merged(w, scope, at, r.monoid, f"a{{}}_{at.v}", names, range(len(r.body)))
 
     def _on(self, w: Writer, scope: Scope, at: _Point, s: Scan, elements: Sequence[str]) -> dict[int, str]:
-        """Every lane's state goes on by its element."""
+        """Print the update of the states, where each lane has a separate state; returns C texts by component."""
         every = self._components(s)
         if s.wide:
             self._add(w, s, at, elements[0])
@@ -287,7 +292,7 @@ class Walk:
         return {c: f"{s.name}_{c}_{at.slot}" for c in every}
 
     def _along(self, w: Writer, scope: Scope, at: _Point, s: Scan, elements: Sequence[str]) -> dict[int, str]:
-        """Prefixes within the vector, by doubling; then the state before it goes into all of them."""
+        """Print a vector's inclusive scan by doubling shifts, combined with the carried state; returns its C texts."""
         m, now = s.monoid, list(elements)
         every = range(len(now))
         shift = 1
@@ -322,7 +327,7 @@ class Walk:
         return values
 
     def _add(self, w: Writer, s: Scan, at: _Point, text: str) -> None:
-        """Add ``text`` to the second component of a wide sum."""
+        """Print the addition of ``text`` to the second component of a wide sum."""
         w.line(f"{s.name}_1_{at.slot} = {s.name}_1_{at.slot} + {text};")
 
     def _carries(self, w: Writer, scope: Scope, at: _Point) -> None:
@@ -331,7 +336,7 @@ class Walk:
                 self._carry(w, s, at)
 
     def _carry(self, w: Writer, s: Scan, at: _Point) -> None:
-        """Add the second component to the first; the second becomes the rounding error (Dekker, 1971).
+        """Print the addition of the second component to the first; the second gets the rounding error (Dekker, 1971).
 
         The error of an infinite sum counts as 0.
         """
@@ -351,7 +356,7 @@ class Walk:
         self, w: Writer, scope: Scope, at: _Point, m: Monoid, into: str, right: Mapping[str, str],
         components: Sequence[int],
     ) -> None:  # fmt: skip
-        """Combine the accumulators that ``into`` names with ``right``."""
+        """Print the merge of ``right`` into the accumulators that the template ``into`` names."""
         names = {f"l{c}": into.format(c) for c in components} | dict(right)
         printer = self._printer(scope, at, names, plain=True)
         wanted = tuple(m.combine[c] for c in components)
@@ -384,7 +389,7 @@ class Walk:
 
     # -- values
     def _hoist(self, w: Writer, scope: Scope, values: Sequence[Expr]) -> None:
-        """Compute values for all points of a group."""
+        """Declare hoisted values for all vectors of states of a group."""
         p = self.p
         reduced = {a for a, _ in p.r.reduced}
         for e in values:
@@ -405,7 +410,7 @@ class Walk:
             self.hoisted.append(_Hoisted(stem, self.values.memo.numbers.of(e), each, varies))
 
     def _names(self, at: _Point) -> dict[int, str]:
-        """Names of the values that were computed early, by number."""
+        """C names of the hoisted values, by value number."""
         found = {}
         for h in self.hoisted:
             name = f"{h.stem}_{at.v if h.varies else 0}"
@@ -416,7 +421,7 @@ class Walk:
         return found
 
     def _held(self, w: Writer, stem: str, printer: Printer, e: Expr) -> str:
-        """A name for a value."""
+        """Declare a value; returns its C name."""
         return self._let(w, stem, e, printer.held(e))
 
     def _let(self, w: Writer, stem: str, like: Expr, text: str) -> str:
@@ -434,7 +439,7 @@ class Walk:
         self, scope: Scope, at: _Point, var: Mapping[str, str] | None = None, names: Mapping[int, str] | None = None,
         plain: bool = False,
     ) -> MemoryPrinter:  # fmt: skip
-        """For a point. ``plain``: of an expression of states, in which nothing is known by name yet."""
+        """A printer for a vector of states. ``plain``: for an expression of states, without names of hoisted values."""
         p = self.p
         places = {a: t.start for a, t in scope.tiles.items()}
         count = None

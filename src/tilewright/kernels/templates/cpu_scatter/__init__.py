@@ -1,1 +1,1 @@
-"""Scatters (CPU): the sources are walked once, into the result or into private copies of it."""
+"""The CPU template of scatters: one pass over the sources, into the result or into private copies of the result."""

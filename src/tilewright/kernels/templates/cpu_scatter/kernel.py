@@ -1,4 +1,4 @@
-"""The kernel of a scatter: the neutral value everywhere, a walk over the sources, and the copies combined."""
+"""The kernel of a scatter: fill with the identity, accumulate all sources, combine private copies."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tilewright.kernels.loopnest import Access, Loop, LoopNest, reads, vectors
 from tilewright.kernels.templates.cpu_scatter.space import ScatterTiling
 
 FLAT = "e"
-"""The axis of a nest that walks all elements of the result, or of all copies."""
+"""Name of the flat axis over all elements of the result, or of all private copies."""
 
 
 def kernel(p: ScatterTiling) -> Kernel:
-    """The kernel of a schedule: the walk over the sources, and where there are copies the one that combines them."""
+    """The kernel of a schedule: the pass over the sources, and with private copies the pass that combines them."""
     nests = (_sources(p), *((_results(p),) if p.kept else ()))
     return Kernel(
         text=Emitted(nests, p.target.threads, partial(_text, p)),
@@ -40,7 +40,7 @@ def _text(p: ScatterTiling, kernel: Kernel, emitter: Emitter, nests: tuple[LoopN
     emitter.arguments(kernel.arguments)
     text = _Text(p, emitter, nests[0])
     text.nest(_cleared(p), text.clear)
-    # Loops along a row, and those over a range's elements, belong to a source.
+    # The body prints the loops along a row; a source's index replaces the loop over a range's elements.
     inside = {a for a, _ in s.row} | ({s.chosen[0].name} if p.ranges > 1 else set())
     text.nest(nests[0], text.land, tuple(x for x in nests[0].around if x.kind == "chunked" or x.axis not in inside))
     for combined in nests[1:]:
@@ -52,20 +52,20 @@ def _text(p: ScatterTiling, kernel: Kernel, emitter: Emitter, nests: tuple[LoopN
 
 
 def _cleared(p: ScatterTiling) -> LoopNest:
-    """The loops that fill the copies, or the result, with the neutral value."""
+    """The loops that fill the private copies, or the result, with the reduction's identity."""
     total = p.stride * max(1, p.kept)
     loops = (Loop(FLAT, total, max(4 * p.lanes, 1 << 14), "chunked"), *vectors(FLAT, min(total, 1 << 14), p.lanes, 4))
     return LoopNest("cleared", {FLAT: total}, loops, ())
 
 
 def _sources(p: ScatterTiling) -> LoopNest:
-    """The loops over sources as they are printed, those over a row within."""
+    """The loops over sources, with the loops along a source's row inside."""
     s = p.s
     first = s.chosen[0]
     loops = [Loop(a, n, 1, "chunked") for a, n in s.outer]
     axes = dict(s.extents)
     if p.ranges > 1:
-        # Every range walks all of its points' sources: the axis is no other than that of the result.
+        # The loop over ranges has the name of the result's axis: each range goes over all sources.
         axes[first.name] = first.extent
         loops.append(Loop(first.name, first.extent, -(-first.extent // p.ranges), "chunked"))
     along = dict(s.sources)
@@ -93,7 +93,7 @@ def _sources(p: ScatterTiling) -> LoopNest:
 
 @lru_cache(maxsize=256)
 def _landing(s: Scatter) -> tuple[tuple[Access, ...], int]:
-    """What a source reads and where it lands, and the operations of that."""
+    """Accesses of a source, the store to its element included, and operations per source element."""
     accesses = list(reads((*(c.index for c in s.chosen), s.element), s.program.tensors))
     place = s.place
     for c in s.chosen:
@@ -107,13 +107,13 @@ def _landing(s: Scatter) -> tuple[tuple[Access, ...], int]:
 
 
 def _length(p: ScatterTiling) -> int:
-    """Sources of a copy, along the first axis of them: whole turns of the ways."""
+    """Number of sources per private copy along the first source axis, a multiple of the ways."""
     turn = p.ways if len(p.s.sources) == 1 else 1
     return -(-p.s.sources[0][1] // (p.copies * turn)) * turn
 
 
 def _results(p: ScatterTiling) -> LoopNest:
-    """The loops that combine copies, as they are printed."""
+    """The loops that combine private copies and apply the epilogue."""
     s = p.s
     name, size = s.after[-1]
     loops = [Loop(a, n, 1, "chunked") for a, n in s.after[:-1]]
@@ -136,7 +136,7 @@ def _results(p: ScatterTiling) -> LoopNest:
 
 @dataclass
 class _Text:
-    """Prints what stands inside of the loops."""
+    """Prints the bodies of the loops."""
 
     p: ScatterTiling
     emitter: Emitter
@@ -147,12 +147,12 @@ class _Text:
         self.values = Values(s.tensors, {**s.extents, **dict(s.after)}, self.p.lanes)
 
     def nest(self, nest: LoopNest, body: Body, loops: tuple[Loop, ...] | None = None) -> None:
-        """Print a nest, or some of its loops, in tasks."""
+        """Print a nest, or some of its loops, divided into one task a thread."""
         self.emitter.nest(self.emitter.entry, nest, body, loops=loops, tasks=f"{self.p.target.threads}L")
 
-    # -- inside of the walks
+    # -- bodies of the passes
     def clear(self, w: Writer, scope: Scope) -> None:
-        """The neutral value in a block of elements."""
+        """Print the stores of the reduction's identity to a block of elements."""
         tile = scope.tiles[FLAT]
         printer = self.values.at({})
         identity = self.p.s.monoid.identity[0]
@@ -162,7 +162,7 @@ class _Text:
             w.line(stored(f"sums + {at}", identity.dtype, f"tw::splat<{vec}>({value})", tile.partial))
 
     def land(self, w: Writer, scope: Scope) -> None:
-        """A source, or one for each of the ways."""
+        """Print the accumulation of one source, or of one source for each of the ways."""
         p, s = self.p, self.p.s
         last = s.sources[-1][0]
         for k in range(scope.tiles[last].size if p.ways > 1 else 1):
@@ -172,7 +172,7 @@ class _Text:
                 self._source(w, scope, places, k)
 
     def results(self, w: Writer, scope: Scope) -> None:
-        """All copies of a block of elements, in order, and what follows them."""
+        """Print the sum of all copies of a block of elements, in order, and the epilogue."""
         p, s = self.p, self.p.s
         name = s.after[-1][0]
         count = scope.tiles[name].partial
@@ -222,7 +222,7 @@ class _Text:
                 w.line(f"*{base} = {merge.scalar(s.monoid.combine[0])};")
 
     def _row(self, w: Writer, scope: Scope, places: Mapping[str, str], base: str) -> None:
-        """The elements of a source along its row."""
+        """Print the accumulation of a source's elements along its row."""
         p, s = self.p, self.p.s
         name, _ = s.row[0]
         lane = f"tw::vec<{p.held}, {p.lanes}>"
@@ -248,6 +248,6 @@ class _Text:
 
 
 def _position(where: Linear, places: Mapping[str, str]) -> str:
-    """C text of a position, given the texts of the axes."""
+    """C text of an affine position. ``places``: C texts of the positions along its axes."""
     terms = [t if c == 1 else f"{t} * {c}L" for a, c in where.axes.items() if (t := places[a]) not in ("0", "0L")]
     return " + ".join([*terms, *([f"{where.const}L"] if where.const else [])]) or "0L"

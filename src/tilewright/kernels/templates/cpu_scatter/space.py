@@ -1,10 +1,15 @@
-"""The schedules of a scatter: knobs, what keeps them legal, and a choice by arithmetic.
+"""The search space of a scatter: knobs, rules, and the default schedule.
 
-``copies``: pieces of the sources, each with a copy of the result to itself, so that threads may walk them at the same
-time. ``ways``: copies that neighbouring sources take in turn, so that none waits for what the one before stored in the
-same element. ``ranges`` of the first axis that sources choose: each is a unit of work that looks at all sources and
-takes those that land in it. ``vectors`` of a row are added together; a ``piece`` of it is a unit of work. Copies are
-combined in order, so that a result depends on their number and not on which thread was first.
+- ``copies``: number of chunks of the sources, each with a private copy of the result, so that threads work in
+  parallel.
+- ``ways``: number of copies that neighbouring sources use in rotation. Rotation avoids waiting for the previous
+  source's store to the same element.
+- ``ranges``: number of ranges of the first indexed axis. Each range is a unit of work that reads all sources and
+  accumulates those that land in the range.
+- ``vectors``: number of vectors of a row per iteration.
+- ``piece``: length of a chunk of a row; each chunk is a unit of work.
+
+Copies are combined in order, so a result depends on the number of copies and not on the order of threads.
 """
 
 from __future__ import annotations
@@ -23,12 +28,12 @@ from tilewright.kernels.templates.tiles import lanes_for
 from tilewright.search_space import Choice, SearchSpace, rule
 
 MOST_BYTES = 1 << 26
-"""Bytes of all copies at most."""
+"""Largest total size of all copies, in bytes."""
 
 
 @dataclass(frozen=True, eq=False)
 class ScatterTiling:
-    """A scatter with its decisions."""
+    """A scatter with the decisions of its schedule."""
 
     s: Scatter
     target: Target
@@ -41,43 +46,43 @@ class ScatterTiling:
 
     @property
     def held(self) -> str:
-        """C type of what is accumulated."""
+        """C type of the accumulated elements."""
         return held_type(self.s)
 
     @property
     def size(self) -> int:
-        """Elements of the result, and of each copy."""
+        """Number of elements of the result, and of each copy."""
         return self.s.output.size
 
     @property
     def stride(self) -> int:
-        """Elements from one copy to the next: they share no line, and their addresses do not end alike."""
+        """Distance between two copies, in elements; padding keeps them off shared cache lines and cache sets."""
         return self.size if self.kept <= 1 else -(-self.size // 32) * 32 + 32
 
     @property
     def kept(self) -> int:
-        """Copies in the workspace; none where sources land in the result itself."""
+        """Number of copies in the workspace; 0 where sources are accumulated in the result."""
         own = self.s.direct and storage(self.s.output.dtype) == self.held
         return 0 if own and self.copies * self.ways == 1 else self.copies * self.ways
 
 
 def held_type(s: Scatter) -> str:
-    """C type of what is accumulated: the lanes in which it is computed."""
+    """C type of the accumulated elements: the type in which the reduction is computed."""
     return computed(s.monoid.identity[0].dtype)
 
 
 def refusal(s: Scatter) -> str:
-    """Why this template leaves a scatter to others; empty where it does not."""
+    """Why this template cannot compute a scatter; empty if it can."""
     return "has 8-bit reals" if s.program.has_float8 else ""
 
 
 def lane_count(s: Scatter, target: Target) -> int:
-    """Lanes of its vectors."""
+    """Number of lanes of the scatter's vectors."""
     return lanes_for((n for e in (s.element, s.value, *s.monoid.identity) for n in e.walk()), target)
 
 
 def _fits(s: Scatter, copies: int) -> bool:
-    """Whether so many copies are small: beside the memory that there is, and the sources that are walked."""
+    """Whether ``copies`` copies are at most ``MOST_BYTES`` large and 8 times the elements of all sources."""
     walked = s.count * prod(n for _, n in (*s.outer, *s.row))
     return copies * s.output.size * C_BYTES[held_type(s)] <= MOST_BYTES and copies * s.output.size <= 8 * walked
 
@@ -107,7 +112,7 @@ def space(s: Scatter, target: Target, template: str, version: int) -> SearchSpac
 
 
 def default(s: Scatter, target: Target, within: SearchSpace) -> dict[str, Value]:
-    """A schedule by arithmetic on the sizes and the caches."""
+    """The default schedule, computed from the sizes and the caches."""
     options = within.options
     values: dict[str, Value] = {
         "copies": 1, "ways": 1, "ranges": 1, "vectors": options["vectors"][-1], "piece": options["piece"][-1]
@@ -128,5 +133,5 @@ def default(s: Scatter, target: Target, within: SearchSpace) -> dict[str, Value]
 
 
 def plan(s: Scatter, target: Target, values: Mapping[str, Value]) -> ScatterTiling:
-    """The decisions of a schedule."""
+    """Read the decisions of a schedule."""
     return decided(ScatterTiling, values, s=s, target=target, lanes=lane_count(s, target))

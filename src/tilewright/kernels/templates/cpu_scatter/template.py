@@ -1,4 +1,4 @@
-"""The CPU template of scatters: one walk over the sources."""
+"""The CPU template of scatters: one pass over the sources."""
 
 from __future__ import annotations
 
