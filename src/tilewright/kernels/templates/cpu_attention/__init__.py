@@ -1,1 +1,1 @@
-"""Attention on the CPU: softmax(Q K^T) V in one pass over the keys, without storing the scores."""
+"""The CPU template of attention: softmax(Q K^T) V in one pass over the keys, without storing the scores."""

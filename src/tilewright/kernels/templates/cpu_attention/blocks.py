@@ -1,9 +1,8 @@
-"""What a mask does to a whole block of scores: C text, from intervals of its conditions.
+"""Decides a mask's conditions for a whole block of scores by interval arithmetic; the results are C texts.
 
-Over a block, each axis lies between two C texts. Conditions that compare whole-number expressions of axes
-are decided from the least and the greatest value of the difference of their sides. What is one number over
-the whole block, such as the length of its sequence, may be read from a tensor; a condition on what changes within the
-block is never decided.
+Over a block, each axis lies between two C texts. A condition that compares integer expressions of axes is decided from
+the least and the greatest difference of its sides. A value that is constant over the block, such as the length of a
+sequence, may be read from a tensor. A condition on a tensor's values that vary within the block is not decided.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from tilewright.kernels.expression.expr import INDEX, Expr, whole
 from tilewright.kernels.expression.linear import Linear, linearise
 
 Ends = tuple[str, str]
-"""C texts of the least and the greatest value over a block."""
+"""C texts of the least and the greatest value of an expression over a block."""
 
 
 class Condition(str):
@@ -39,13 +38,14 @@ TRUE, FALSE = Condition("1"), Condition("0")
 class Blocks:
     """Decides conditions over blocks whose axes lie within ``axes`` (both ends included).
 
-    ``element`` prints a whole-number expression of axes that have one value in a block."""
+    ``element`` prints an integer expression of axes that are constant over a block.
+    """
 
     axes: Mapping[str, Ends]
     element: Callable[[Expr], str]
 
     def masked(self, score: Expr) -> Condition:
-        """C condition under which every score of the block is certainly minus infinity."""
+        """C condition that implies that every score of the block is minus infinity."""
         if score.op == "const":
             return TRUE if score.value == -math.inf else FALSE
         if score.op != "select":
@@ -56,7 +56,7 @@ class Blocks:
         return _any([_all([always, a]), _all([never, b]), _all([a, b])])
 
     def open(self, score: Expr) -> tuple[Condition, Expr]:
-        """C condition under which conditions that can be decided all hold, and what the score is then."""
+        """C condition under which all decidable conditions of the score hold, and the score simplified for it."""
         tests: list[Condition] = []
 
         def simplify(e: Expr) -> Expr | None:
@@ -72,7 +72,7 @@ class Blocks:
         return _all(list(dict.fromkeys(tests))), simple
 
     def decide(self, condition: Expr) -> tuple[Condition, Condition]:
-        """C conditions under which it holds for the whole block, and for no part of it."""
+        """Two C conditions: the first implies that ``condition`` holds in the whole block, the second nowhere in it."""
         op, args = condition.op, condition.args
         if op == "const":
             return (TRUE, FALSE) if condition.value else (FALSE, TRUE)
@@ -91,7 +91,7 @@ class Blocks:
         always, never = (Condition(test.format(low=low, high=high), axes) for test in _TESTS[op])
         return always, never
 
-    # ------------------------------------------------------------------ whole numbers
+    # ------------------------------------------------------------------ integers
 
     def _ends(self, form: Linear) -> Ends | None:
         lows, highs = [ctext(form.const)], [ctext(form.const)]
@@ -136,7 +136,7 @@ _TESTS = {
     "eq": ("({low}==0&&{high}==0)", "({low}>0||{high}<0)"),
     "ne": ("({low}>0||{high}<0)", "({low}==0&&{high}==0)"),
 }
-"""Of the difference of a comparison's sides: when it always holds, and when it never does."""
+"""Per comparison: C tests on the range of its sides' difference, that it always holds and that it never holds."""
 
 
 def _all(tests: list[Condition]) -> Condition:

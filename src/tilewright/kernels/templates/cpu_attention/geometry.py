@@ -1,4 +1,4 @@
-"""Sizes that follow from an attention and a schedule: strips of queries, tiles, memory of a worker."""
+"""Sizes that follow from an attention and its schedule: strips of queries, register tiles, memory of a thread."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from tilewright.kernels.loopnest import Access, Loop, LoopNest
 from tilewright.kernels.templates.cpu_attention.staging import staged_reads
 from tilewright.kernels.templates.tiles import Blocks, ceildiv
 
-ITEM = 4  # bytes of a float32, in which everything is computed
+ITEM = 4  # bytes of a float32, the type of all computations
 PAGE = 4096
 
 
 @dataclass(frozen=True, eq=False)
 class AttentionTiling:
-    """Everything that the printed source depends on.
+    """The plan of a schedule: everything that the printed source depends on.
 
-    Vectors lie along the queries. ``nests``: the loops of the scores and those of the result, in whose steps the text
-    computes them. ``split``: tasks may share the keys of a strip, as many as the launch argument ``KP`` says.
+    Vectors lie along the queries. ``nests``: the loop nests of the scores and of the result; the printed code uses
+    their steps. ``split``: the keys of a strip may be divided among tasks; the launch argument ``KP`` is their number.
     """
 
     a: Attention
@@ -37,22 +37,22 @@ class AttentionTiling:
 
     @cached_property
     def strip(self) -> int:
-        """Queries of a strip, the rows that a task computes."""
+        """Number of queries of a strip: the block of queries that one task computes."""
         return self.nests[0].spans("i")[-3]
 
     @property
     def vectors(self) -> int:
-        """Vectors of a strip."""
+        """Number of vectors of a strip."""
         return self.strip // self.lanes
 
     @cached_property
     def key_rows(self) -> int:
-        """Keys of a tile of scores: with one strip its other side."""
+        """Number of keys of a register tile of scores."""
         return self.nests[0].spans("j")[-2]
 
     @cached_property
     def value_rows(self) -> int:
-        """Elements of the width of a tile of the result."""
+        """Number of elements along the value width of a register tile of the result."""
         return self.nests[1].spans("e")[-2]
 
     @property
@@ -72,7 +72,7 @@ class AttentionTiling:
 
     @property
     def key_rests(self) -> tuple[int, ...]:
-        """Keys of the last tile of scores where that is a smaller one; blocks begin at multiples of a tile."""
+        """Possible numbers of keys of a smaller last tile of scores; blocks of keys begin at multiples of a tile."""
         if isinstance(self.a.keys, Extent):
             return tuple(range(1, self.key_rows))
         rest = self.a.keys % self.key_rows
@@ -86,43 +86,46 @@ class AttentionTiling:
 
     @property
     def converted(self) -> tuple[Rows, ...]:
-        """Keys and values that are converted to float32 before, one for each tensor; gathered ones are on their way."""
+        """Keys and values that a pass before converts to float32, each tensor once; gathers convert their own rows."""
         found = {r.tensor.name: r for r in (self.a.k, self.a.v) if r.converted and not r.gathered}
         return tuple(found.values())
 
     @property
     def part(self) -> int:
-        """Floats of a strip's result and its three rows of statistics."""
+        """Size of a strip's result and its three rows of softmax statistics, in floats."""
         return self.strip * (self.a.width + 3)
 
     def steps(self, rows: Rows) -> tuple[int, int]:
-        """Floats between the rows that tiles read, and between neighbours in a row: gathered ones lie side by side."""
+        """Strides of the rows that tiles read, in floats: between rows and within a row. Gathered rows are packed."""
         if not rows.gathered:
             return rows.along, rows.inner
         return (self.a.depth if rows is self.a.k else self.a.width), 1
 
     @property
     def gathered(self) -> int:
-        """Floats of a row of the buffer into which a block's keys are gathered, and its values behind them; 0: none."""
+        """Length of a row of the buffer for gathered keys and values, in floats; 0: no buffer.
+
+        A block's values are gathered into the buffer of its keys.
+        """
         return max((self.steps(r)[0] for r in (self.a.k, self.a.v) if r.gathered), default=0)
 
     @property
     def fixed(self) -> int:
-        """Floats of a worker beside the scores: queries, result, three rows of statistics, result by rows."""
+        """Memory of a thread without scores, in floats: queries, result, softmax statistics, transposed result."""
         by_rows = 0 if self.a.plain_finish else self.a.width
         return self.strip * (self.a.depth + by_rows) + self.part
 
     @property
     def tiles(self) -> int:
-        """Buffers of rows of scores: the scores, and each read of theirs that is turned."""
+        """Number of buffers [key][query]: one for the scores, and one for each transposed read of a mask or bias."""
         return 1 + len(staged_reads(self.a))
 
     @property
     def workspace(self) -> Workspace:
-        """What is converted, what each worker needs, and the results of parts of the keys.
+        """The workspace: converted tensors, the memory of each thread, and partial results of splits of the keys.
 
-        ``KB``: keys of a block. ``score_rows``: rows of the buffer of scores, which also holds the queries while they
-        are turned.
+        ``KB``: number of keys of a block. ``score_rows``: number of rows of the scores' buffer, which also holds the
+        queries before their transposition.
         """
         gathered = (["*", "gathered", "score_rows"],) if self.gathered else ()
         floats: IntExpr = ["+", self.fixed, ["*", "tiles", "score_rows", "W"], *gathered]
@@ -145,17 +148,17 @@ class AttentionTiling:
 
 
 def converted(rows: Rows) -> str:
-    """The array of a tensor in float32."""
+    """Name of the workspace array of a tensor that is converted to float32."""
     return f"float_{rows.tensor.name}"
 
 
 def _pages(rows: Rows) -> int:
-    """Bytes of whole pages that a tensor takes in float32."""
+    """Size of a tensor in float32, in bytes, rounded up to pages."""
     return (rows.tensor.size * ITEM + PAGE - 1) // PAGE * PAGE
 
 
 def takes_ranges(a: Attention) -> bool:
-    """Whether rows have a known length and distance."""
+    """Whether the attention may have symbolic sizes: lengths and strides of rows must be constants."""
     known = (a.depth, a.width, *(n for r in (a.k, a.v) for n in (r.along, r.inner)))
     return not any(isinstance(n, Extent) for n in known)
 
@@ -165,7 +168,10 @@ def plan(a: Attention, target: Target, values: Mapping[str, Value]) -> Attention
 
 
 def _nests(a: Attention, target: Target, values: Mapping[str, Value]) -> tuple[LoopNest, LoopNest]:
-    """The scores, then the result, over strips of queries and blocks of keys; all pairs of both are counted."""
+    """The loop nests of the scores and of the result, over strips of queries and blocks of keys.
+
+    They count all pairs of queries and keys, as if the mask left none out.
+    """
     lanes, key_rows = target.vector_bytes // ITEM, int(values["KR"])
     strip, keys = int(values["NV"]) * lanes, int(a.keys)
     part = ceildiv(keys, int(values.get("KP", 1)))

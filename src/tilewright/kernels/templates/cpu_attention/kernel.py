@@ -1,11 +1,15 @@
-"""Printing an attention: strips of queries, blocks of keys, and the entry point.
+"""Prints an attention with online softmax: strips of queries, blocks of keys, and the entry point.
 
-For each strip, the keys are walked block by block: scores by tiles, then the running maximum, the weights and
-their sum, then the result by tiles, which is scaled when the maximum has grown. Scores lie in the workspace as
-[key][query], the result as [width][query]; it is turned when it is done. Blocks that a mask leaves out are not read:
-infinity or NaN in their values does not spread. Of values only those before their limit are read. Rows that another
-tensor places, as a table of pages does, are gathered, a block of keys at a time. Where tasks share the keys of a strip,
-each leaves its result, maximum and sum, and another pass adds them.
+A task loops over the blocks of keys of a strip of queries. For each block it computes the scores by register tiles,
+the online softmax (running maximum, weights, sum of weights), and the product with the values by register tiles. The
+result is rescaled when the maximum grows. Scores lie in the workspace as [key][query], the result as [width][query];
+the final result is transposed.
+
+- Blocks that a mask leaves out are not read, so infinity or NaN in their values does not spread.
+- Values from their valid length on are not read.
+- Paged keys and values are gathered, one block of keys at a time.
+- If the keys of a strip are split among tasks (Flash-Decoding), each task stores its result, maximum and sum, and a
+  second pass merges them.
 """
 
 from __future__ import annotations
@@ -31,11 +35,11 @@ from tilewright.kernels.templates.cpu_attention.micro import score_tile, turn, v
 from tilewright.kernels.templates.cpu_attention.staging import StagedRead, staged_reads, with_tiles
 
 CHUNK = 1 << 14
-"""Elements that one task converts."""
+"""Number of elements that one task converts to float32."""
 
 
 def kernel(p: AttentionTiling) -> Kernel:
-    """The kernel of a schedule: scores, then the result."""
+    """The kernel of a schedule: one nest for the scores, one for the result."""
     return Kernel(
         text=Opaque(p.nests, partial(_source, p)),
         static=CpuStatic(),
@@ -45,7 +49,10 @@ def kernel(p: AttentionTiling) -> Kernel:
 
 
 def _source(p: AttentionTiling, kernel: Kernel, symbol: str) -> str:
-    """The text, in whose loops the kernel's nests are. Raises ``ValueError`` for nests that leave out elements."""
+    """The source, printed with the loops of the kernel's nests.
+
+    Raises ``ValueError`` if the two nests divide the queries differently.
+    """
     scores, values = kernel.nests
     if any(scores.spans(a) != values.spans(a) for a in "oi"):
         raise ValueError("the scores and the result have other strips")
@@ -96,8 +103,8 @@ $pointers
   for(;j<n;j++) for(long i=0;i<wide;i++) d[j*W+l+i]=$value; }
 }"""
 
-# NaN scores need no care in the maximum: they make the weight NaN, and with it the sum. Where all scores so far are
-# minus infinity, the weights are 0 rather than exp(-inf + inf).
+# The maximum may ignore NaN scores: their weights are NaN, and so is the sum. While all scores are minus infinity, the
+# weights must be 0 instead of exp(-inf + inf).
 WEIGH = """\
 TW_NOINLINE void weigh(const Ctx *x$outer, long q0, long nq, long ja, long jb,
  float *s, float *m, float *l, float *c) {$unused(void)q0; (void)nq;
@@ -133,8 +140,8 @@ $pointers
 $after
 }"""
 
-# With a causal mask the last strips take longest: they come first, so that threads end together. Whole tiles that are
-# masked are left out at both ends of a block.
+# With a causal mask the last strips take longest. They come first, so that threads finish at about the same time.
+# Fully masked tiles at both ends of a block are skipped.
 TASK = """\
 TW_NOINLINE void task(void *ctx, long t, long w) { const Ctx *x=(const Ctx*)ctx;
 $sizes
@@ -173,7 +180,8 @@ $unless even:  for(long b=$full;b<${blocks}L;b++) values_$smaller$values
 $if split: if(mine) return;
  finish(x$given,q0,nq,o_,l,rows); }"""
 
-# The weight of a part is exp(its maximum - the largest); a part whose scores are all minus infinity has none.
+# The weight of a split of the keys is exp(its maximum - the largest maximum). A split whose scores are all minus
+# infinity has the weight 0.
 MERGE = """\
 TW_NOINLINE void merge(void *ctx, long t, long w) { const Ctx *x=(const Ctx*)ctx;
 $sizes
@@ -214,7 +222,7 @@ class _Text:
     kernel: Kernel
 
     def parts(self, symbol: str) -> list[str]:
-        """All of the text, in order."""
+        """All parts of the source, in order."""
         p, a = self.p, self.p.a
         sizes = "".join(f" long {n};" for n in a.program.size_arguments)
         return [
@@ -240,7 +248,7 @@ class _Text:
 
     @cached_property
     def mapping(self) -> Mapping[str, object]:
-        """What the text of any function says of the outer axes, sizes, strips and memory."""
+        """Substitutions that all printed functions share: outer axes, sizes, strips and memory."""
         p, a = self.p, self.p.a
         strips, sizes = p.counted(a.queries, p.strip), context_sizes(a.program)
         return {
@@ -263,13 +271,13 @@ class _Text:
         }
 
     def substitute(self, text: str, *read: Expr, **mapping: object) -> str:
-        """A function, with pointers to the inputs that expressions read."""
+        """Fill in the text of a function, with declared pointers to the inputs that ``read`` expressions read."""
         return substitute(text, {**self.mapping, "pointers": self.pointers(*read), **mapping})
 
     # ----------------------------------------------------------------------- names in the printed text
 
     def pointers(self, *exprs: Expr) -> list[str]:
-        """Declarations of the inputs that expressions read, as ``x0``, ``x1``, ..."""
+        """C declarations of pointers to the inputs that expressions read, named ``x0``, ``x1``, ..."""
         read = {str(x.value) for e in exprs for x in e.loads()}
         return [
             f" const {storage(t.dtype)} *{t.name}=(const {storage(t.dtype)}*)x->t[{n}];"
@@ -281,7 +289,7 @@ class _Text:
         self, axes: Mapping[str, str], vector: str | None = None, var: Mapping[str, str] | None = None,
         count: str | None = None,
     ) -> MemoryPrinter:  # fmt: skip
-        """A printer for a point, or for a vector along an axis, of what the outer axes say of a task."""
+        """A printer for a point, or for a vector along an axis, at a task's position of the outer axes."""
         p = self.p
         values = Values(p.a.program.tensors, {**p.a.ranges, p.a.query: p.strips * p.strip}, p.lanes)
         return values.at({**{a: f"o_{a}" for a in p.a.outer}, **axes}, vector, var, count)
@@ -294,13 +302,13 @@ class _Text:
     # ----------------------------------------------------------------------- keys, values and queries
 
     def convert(self, rows: Rows) -> str:
-        """A function that converts a part of a tensor to float32."""
+        """C++ function that converts one chunk of a tensor to float32."""
         t, offset = rows.tensor, ctext(self.kernel.workspace.at(converted(rows)))
         number = self.p.a.program.inputs.index(t)
         return self.substitute(CONVERT, name=t.name, kind=_kind(t), number=number, offset=offset, size=ctext(t.size))
 
     def gather(self, rows: Rows, name: str, inner: str) -> str:
-        """A function that copies rows which lie where another tensor says, converted, one behind the other."""
+        """C++ function that gathers the rows of a block of keys into a packed float32 buffer."""
         t, printer = rows.tensor, self.printer({self.p.a.key: "j", inner: "0L"})
         return self.substitute(
             GATHER, rows.load, name=name, length=f"{self.p.steps(rows)[0]}L", kind=_kind(t), tensor=t.name,
@@ -308,7 +316,7 @@ class _Text:
         )  # fmt: skip
 
     def queries(self) -> str:
-        """A function that copies a strip of queries as [depth][query]; ``s`` is scratch of the same size."""
+        """C++ function that copies a strip of queries as [depth][query]; ``s`` is a scratch buffer for a strip."""
         a, d = self.p.a, self.p.a.depth
         along, step = a.q_steps
         if step == 1 and along is not None:
@@ -333,13 +341,13 @@ class _Text:
     # ----------------------------------------------------------------------- the softmax
 
     def masked(self) -> str:
-        """A function that says whether all scores of a block (both ends included) are minus infinity."""
+        """C++ function that tests whether all scores of a block (both ends included) are minus infinity."""
         score = self.p.a.score
         test = self.blocks.masked(score)
         return "" if test == FALSE else self.substitute(MASKED, test=test, declared="".join(self.pointers(score)))
 
     def stage(self, r: StagedRead) -> str:
-        """A function that turns a block of a mask or bias into a tile [key][query]."""
+        """C++ function that transposes a block of a mask or bias into a tile [key][query]."""
         t, along = r.tensor, ctext(r.along)
         element = f"from[(l+i)*{along}+j]"
         return self.substitute(
@@ -349,7 +357,7 @@ class _Text:
         )  # fmt: skip
 
     def weigh(self) -> str:
-        """A function that turns a block of products into weights."""
+        """C++ function of the online softmax: it replaces a block of QK products by softmax weights."""
         p, fresh = self.p, _fresh()
         score = with_tiles(p.a, p.a.score)
         test, simple = self.blocks.open(score)
@@ -371,7 +379,7 @@ class _Text:
         )  # fmt: skip
 
     def scores(self, score: Expr, fresh: Callable[[str], str]) -> list[str]:
-        """The final scores of a block, stored, and their maximum."""
+        """C statements that store the final scores of a block, and update the running maximum."""
         p = self.p
         lines = [" for(long j=ja;j<jb;j++,p+=W) {"]
         read = {str(x.value) for x in score.walk() if x.op == "var"}
@@ -395,7 +403,7 @@ class _Text:
     # ----------------------------------------------------------------------- the result
 
     def finish(self) -> str:
-        """A function that divides by the sums, turns the result and applies what comes after."""
+        """C++ function that divides by the sums, transposes the result and applies the epilogue."""
         a = self.p.a
         axes = tuple(f"i{n}" for n in range(len(a.output.shape) - 1))
         strides = dict(zip((*axes, "e"), a.output.strides, strict=True))
@@ -408,7 +416,7 @@ class _Text:
         )  # fmt: skip
 
     def row_pass(self, axes: tuple[str, ...]) -> list[str]:
-        """Statements that apply to rows of the result, over these axes, what comes after."""
+        """C statements that apply the epilogue to the rows of the result. ``axes``: the output axes before the last."""
         a, d, fresh = self.p.a, self.p.a.width, _fresh()
         lines = [" for(long i=0;i<nq;i++) {", "  long e=0;"]
         indices, at = tuple(axis(x) for x in (*axes, a.key)), f"rows+i*{d}L+e"
@@ -441,14 +449,14 @@ class _Text:
         )  # fmt: skip
 
     def begin(self, rows: Rows, inner: str) -> str:
-        """C text of where the rows of a task begin, or of where a block's are gathered."""
+        """C text of the address of a task's rows, or of the buffer of a block's gathered rows."""
         if rows.gathered:
             return f"q+{self.p.fixed}L+{self.p.tiles}*x->score_rows*W"
         at = flat_index(rows.load.args, rows.tensor, self.printer({self.p.a.key: "0L", inner: "0L"}))
         return f"x->{'k' if rows is self.p.a.k else 'v'}+({at})"
 
     def rest(self) -> list[str]:
-        """Statements that compute the scores of the last keys, fewer than a tile has."""
+        """C statements that compute the scores of the last keys, which do not fill a tile."""
         rests, place = self.p.key_rests, f"k+{_row(self.p.a.k, 'i')}*{self.p.steps(self.p.a.k)[0]}L,q,d"
         if len(rests) < 2:
             return [f"  if(i<jb) scores_{r}({place});" for r in rests]
@@ -456,7 +464,7 @@ class _Text:
         return [f"  switch(jb-i) {{ {cases} }}"]
 
     def known(self) -> list[str]:
-        """Statements that say how many rows of values there are; none where all exist."""
+        """C statements that declare the valid length of the values; empty if all values are valid."""
         limit = self.p.a.v.limit
         if limit is None:
             return []
@@ -490,7 +498,7 @@ class _Text:
 
 
 def _kind(t: Tensor) -> str:
-    """C type in which a tensor's elements are read to be converted."""
+    """C type of a tensor's elements in memory, before their conversion to float32."""
     return "signed char" if t.dtype == "bool" else storage(t.dtype)
 
 
@@ -500,6 +508,6 @@ def _row(rows: Rows, number: str) -> str:
 
 
 def _fresh() -> Callable[[str], str]:
-    """What gives names of temporaries."""
+    """A function that returns a new C name for each temporary."""
     numbers = count(1)
     return lambda prefix: f"{prefix}_{next(numbers)}"

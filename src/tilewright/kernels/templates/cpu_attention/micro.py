@@ -1,8 +1,8 @@
-"""The two register tiles: scores of some keys, and some elements of the result, for one strip of queries.
+"""Prints the two register tiles for a strip of queries: scores of some keys, and some columns of the result.
 
-Vectors lie along the queries, so keys and values are read where they are, one element at a time, and the
-softmax needs no reduction within a vector. Every accumulator is a variable of its own: GCC keeps arrays of
-vectors in memory under -O2.
+Vectors lie along the queries. So keys and values are broadcast one element at a time from their place in memory, and
+the softmax needs no reduction within a vector. Each accumulator is a separate variable: GCC keeps arrays of vectors in
+memory under -O2.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def score_tile(p: AttentionTiling, rows: int) -> str:
 
 
 def _step(p: AttentionTiling, sums: str, strips: str, at: int, elements: list[str]) -> list[str]:
-    """Statements that add to each row of sums an element times the strip from ``at`` on."""
+    """C statements of a rank-1 update: each row of accumulators adds its element times the vectors at ``at``."""
     loads = "".join(f" const V b{v}=tw::load<V>({strips}+{at + v * p.lanes}L);" for v in range(p.vectors))
     lines = [f"  {{{loads}"]
     for i, element in enumerate(elements):
@@ -39,7 +39,7 @@ def _step(p: AttentionTiling, sums: str, strips: str, at: int, elements: list[st
 
 
 def value_tile(p: AttentionTiling, rows: int) -> str:
-    """``o[i][query] = o * c[query] + sum over j of v[j][i] * s[j][query]``; from zero where it is the ``first``."""
+    """``o[i][query] = o * c[query] + sum over j of v[j][i] * s[j][query]``; without ``o * c`` for the first block."""
     (along, inner), w, lanes = p.steps(p.a.v), p.strip, p.lanes
     lines = [
         f"TW_NOINLINE void values_{rows}(long n, const float *TW_RESTRICT v, const float *TW_RESTRICT s, "
@@ -60,7 +60,7 @@ def value_tile(p: AttentionTiling, rows: int) -> str:
         lines.append(f"  s+={u * w}L; v+={u * along}L; }}")
     lines += [" for(;j<n;j++) {", *step(0)]
     lines.append(f"  s+={w}L; v+={along}L; }}")
-    lines.append(" if(!first) {")  # last: a total that all keys go into would round with each of them
+    lines.append(" if(!first) {")  # last: adding each key to the running total would round more often
     lines += [f"  const V c{v}=tw::load<V>(c+{v * lanes}L);" for v in range(p.vectors)]
     lines += [f"  a{i}_{v}+=tw::load<V>(o+{i * w + v * lanes}L)*c{v};" for i, v in cells]
     lines.append(" }")
@@ -69,7 +69,7 @@ def value_tile(p: AttentionTiling, rows: int) -> str:
 
 
 def turn(lanes: int) -> str:
-    """A function that turns a square of ``lanes`` by ``lanes`` elements in registers; it gives floats."""
+    """C++ function that transposes a square of ``lanes`` by ``lanes`` elements in registers and stores floats."""
     rows = [f"r{n}" for n in range(lanes)]
     lines = [
         "template <class S> TW_INLINE void turn(const S *s, long ss, float *d, long ds) {",
@@ -77,7 +77,7 @@ def turn(lanes: int) -> str:
     ]
     step, serial = lanes // 2, 0
     while step:
-        # Off-diagonal blocks of this size change places.
+        # Each pass swaps the off-diagonal blocks of ``step`` x ``step`` elements.
         low = ",".join(str(n if not n & step else lanes + n - step) for n in range(lanes))
         high = ",".join(str(n + step if not n & step else lanes + n) for n in range(lanes))
         for n in range(lanes):

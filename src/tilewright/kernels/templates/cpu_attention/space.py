@@ -1,10 +1,16 @@
-"""The schedule space of an attention, and its default.
+"""The search space of an attention: knobs, rules, and the default schedule.
 
-Knobs of the source: ``NV`` vectors of queries make a strip; ``KR`` keys and ``ER`` elements of the width are
-the other side of the two register tiles; ``unroll_depth`` and ``unroll_keys`` the steps of their loops that
-are printed out. Passed at each call: ``KB``, how many keys' scores are computed before their values are added
-(rounded down to whole tiles); where strips are too few for the threads, ``KP``, how many tasks share the keys of
-each, whose results are then added (Dao and others, "Flash-Decoding", 2023).
+Knobs of the source:
+
+- ``NV``: number of vectors of queries in a strip.
+- ``KR``, ``ER``: height of the register tiles, in keys and in columns of the result.
+- ``unroll_depth``, ``unroll_keys``: unroll factors of the two tiles' reduction loops.
+
+Launch arguments:
+
+- ``KB``: number of keys of a block, rounded down to whole tiles.
+- ``KP``: number of tasks among which the keys of a strip are split, if strips are too few for the threads (Dao and
+  others, "Flash-Decoding", 2023).
 """
 
 from __future__ import annotations
@@ -30,13 +36,13 @@ MAX_VECTORS, MAX_ROWS = 6, 28
 BLOCKS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024)
 UNROLLS = (1, 2, 4)
 PART = 64
-"""Keys of a part, at least: each costs another result to add."""
+"""Smallest number of keys of a split: each split adds a partial result to merge."""
 
 
 def _rows(extent: int, vectors: int, registers: int, even: bool) -> dict[int, float]:
-    """Heights of a register tile worth trying, each with its cycles per element of the other axis.
+    """Heights of a register tile that are worth trying, each with its estimated cycles per step and row of ``extent``.
 
-    ``even``: blocks are balanced, so only sizes that divide the extent evenly count.
+    ``even``: tiles are balanced, so only heights that divide the extent into balanced tiles count.
     """
     found = {}
     for r in range(1, min(extent, MAX_ROWS) + 1):
@@ -52,7 +58,7 @@ def _rows(extent: int, vectors: int, registers: int, even: bool) -> dict[int, fl
 
 @lru_cache(maxsize=64)
 def tiles(a: Attention, target: Target) -> dict[tuple[int, int, int], float]:
-    """(NV, KR, ER) worth trying, each with an estimate of its cycles for all queries of a head."""
+    """Combinations (NV, KR, ER) that are worth trying, each with its estimated cycles for all queries of a head."""
     lanes = target.vector_bytes // ITEM
     found = {}
     for v in range(1, min(ceildiv(a.queries, lanes), MAX_VECTORS) + 1):
@@ -66,7 +72,7 @@ def tiles(a: Attention, target: Target) -> dict[tuple[int, int, int], float]:
 
 
 def shared_keys(a: Attention, target: Target, vectors: int) -> tuple[int, tuple[Axis]]:
-    """What threads share for strips of so many vectors: how many strips there are, and the keys of each."""
+    """The parallel work for strips of ``vectors`` vectors: the number of strips, and how their keys may be split."""
     strips = int(a.outer_size) * ceildiv(a.queries, vectors * (target.vector_bytes // ITEM))
     parts = a.keys // PART
     if target.threads == 1 or parts < 2 or a.program.varying is not None:
@@ -103,22 +109,22 @@ def space(a: Attention, target: Target, template: str, version: int) -> SearchSp
     }
     parts = sorted({p for found in members.values() for (p,) in found})
     if parts != [1]:
-        # Beside the strip, which decides about it.
+        # KP comes right after NV, whose value decides which values of KP are useful.
         knobs.insert(1, Choice("KP", tuple(parts), half="launch"))
         rules += division_rules(("NV", "KP"), members)
     return SearchSpace(template, version, tuple(knobs), tuple(rules))
 
 
 def default(a: Attention, target: Target, within: SearchSpace) -> dict[str, Value]:
-    """A schedule by arithmetic on the sizes and the caches."""
+    """The default schedule, computed from the sizes and the caches."""
     good = tiles(a, target)
-    # Of tiles that cost about the same: as many accumulators as hide the latency, and room for operands.
+    # Among tiles of about the same cost: enough accumulators to hide latency, and registers for operands.
     close = [t for t in good if good[t] <= 1.03 * min(good.values())]
     wanted = 0.55 * target.registers
     v, r, e = min(close, key=lambda t: (abs(t[0] * t[1] - wanted) + abs(t[0] * t[2] - wanted), t))
     options = within.options
     strip = v * (target.vector_bytes // ITEM) * ITEM
-    # The scores of a block stay in L1 beside the keys or values that stream past.
+    # The scores of a block stay in half of the first-level cache; keys or values pass through the other half.
     room = max(1, target.l1_bytes // 2 // strip)
     blocks = [int(b) for b in options["KB"] if int(b) >= r]
     values: dict[str, Value] = {

@@ -1,7 +1,7 @@
-"""Dense masks and biases: reads of the score that lie along the keys in memory, turned block by block.
+"""Dense masks and biases: reads of the score that are contiguous along the keys, and are transposed block by block.
 
-Vectors run along the queries, so that such a read would gather one element a row. Whole squares are turned
-in registers into a tile [key][query] instead, next to the scores.
+Vectors run along the queries, so a direct read would gather each lane from another row. Instead, squares are transposed
+in registers into a tile [key][query] beside the scores.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tilewright.kernels.families.attention import Attention
 
 @dataclass(frozen=True, eq=False)
 class StagedRead:
-    """A read of the score; ``along``: elements between neighbouring queries. Keys are neighbours."""
+    """A read of the score that is contiguous along the keys. ``along``: its stride between queries, in elements."""
 
     name: str
     load: Expr
@@ -28,13 +28,13 @@ class StagedRead:
 
     @property
     def text(self) -> str:
-        """C text of the value, given a vector of the tile of the read's name."""
+        """C text of the read's value, from the vector of the tile that has the read's name."""
         return f"({self.name}!=0.0f)" if self.tensor.dtype == "bool" else self.name
 
 
 @lru_cache(maxsize=64)
 def staged_reads(a: Attention) -> tuple[StagedRead, ...]:
-    """The reads that are turned: they step along queries and keys, and stay within their tensor everywhere."""
+    """The reads that are transposed: they vary along queries, are contiguous along keys, and always in bounds."""
     bounds = Bounds({x: (0, n - 1) for x, n in a.ranges.items()})
     found: list[StagedRead] = []
     for load in a.score.loads():
@@ -57,7 +57,7 @@ def staged_reads(a: Attention) -> tuple[StagedRead, ...]:
 
 
 def with_tiles(a: Attention, score: Expr) -> Expr:
-    """The score with the turned reads as vars of their name."""
+    """The score with variables in place of the transposed reads."""
     reads = staged_reads(a)
 
     def tile(e: Expr) -> Expr | None:

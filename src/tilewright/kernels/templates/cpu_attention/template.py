@@ -1,4 +1,4 @@
-"""The CPU template of attention: one pass over blocks of keys; vectors lie along the queries."""
+"""The CPU template of attention: one pass over blocks of keys, vectorised along the queries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CPU_ATTENTION = PlannedTemplate(
     refuses=lambda a: (
         "gathers keys or values that lie apart" if any(r.gathered and r.inner != 1 for r in (a.k, a.v)) else ""
     ),
-    # Queries for half a vector or less are left to other templates.
+    # If queries fill at most half a vector, other templates compute the attention.
     usable=lambda a, target: 2 * a.queries * ITEM > target.vector_bytes,
     ranges=takes_ranges,
     any_sizes=True,

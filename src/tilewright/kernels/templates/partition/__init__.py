@@ -1,1 +1,1 @@
-"""Programs in pieces: contiguous runs of stages, each computed by another template's kernel."""
+"""The partition templates: a program cut into segments of consecutive stages, each with another template's kernel."""

@@ -1,7 +1,7 @@
-"""A partition on a GPU: the segments' launches in order, on addresses within the workspace.
+"""The kernel of a partition on a GPU: the segments' launches in order, with intermediate results in the workspace.
 
-Segments at the beginning that only read inputs are one launch, where that can be. One that only reads constant inputs
-rearranges them, before the first call.
+Leading segments that read only inputs are joined into one launch if possible. A segment that reads only constant inputs
+is prepacking: it runs once, before the first call.
 """
 
 from __future__ import annotations
@@ -23,24 +23,26 @@ from tilewright.kernels.templates.partition.space import Member
 
 @dataclass(frozen=True, eq=False)
 class GpuParts(Parts):
-    """The segments' launches; the kernel of the segment with the most operations has the symbol of the whole.
+    """The segments' launches; the kernel of the segment with the most operations has the partition's symbol.
 
-    The workspace begins with intermediate results; then comes the scratch memory that all segments use in turn.
+    The workspace begins with intermediate results; the scratch memory that all segments reuse follows.
     """
 
     @cached_property
     def main(self) -> int:
-        """The number of the segment with the most operations: its numbers describe the kernel."""
+        """Number of the segment with the most operations, whose resources describe the kernel."""
         return max(range(len(self.parts)), key=lambda n: self.parts[n][0].task.workload.flops)
 
     def own(self, number: int) -> str:
-        """What follows the symbol of the whole in that of a segment's kernel."""
+        """Suffix of the partition's symbol in the symbol of a segment's kernel."""
         return "" if number == self.main else f"_p{number}"
 
     @cached_property
     def packing(self) -> Mapping[int, int]:
-        """Segments that only read constant inputs, each with the number of one that no other segment reads: calls find
-        the segment's result in that input's place."""
+        """Prepacking segments, which only read constant inputs, each with the number of one input of the segment.
+
+        No other segment reads that input; at calls, the segment's result takes its place.
+        """
         numbers = {t.name: n for n, t in enumerate(self.program.inputs)}
         results = {t.name for t in self.program.outputs}
         readers = Counter(x for m, _ in self.parts for x in set(m.segment.reads))
@@ -54,12 +56,12 @@ class GpuParts(Parts):
 
     @cached_property
     def called(self) -> list[int]:
-        """The other segments, which every call computes."""
+        """Numbers of the segments that every call computes."""
         return [n for n in range(len(self.parts)) if n not in self.packing]
 
     @cached_property
     def passed(self) -> tuple[dict[str, int], int]:
-        """Offsets of what segments pass on, and that of their scratch memory."""
+        """Byte offsets of intermediate results in the workspace, and the offset of the scratch memory."""
         return intermediates(self.program, tuple(self.parts[n][0].segment for n in self.called))
 
     def workspace(self) -> Workspace:
@@ -68,7 +70,7 @@ class GpuParts(Parts):
 
     @cached_property
     def places(self) -> Mapping[str, tuple[str, IntExpr]]:
-        """Where each tensor is in a call: a tensor's number or a byte offset in the workspace."""
+        """Location of each tensor in a call: the number of a call's tensor or a byte offset in the workspace."""
         tensors = enumerate((*self.program.inputs, *self.program.outputs))
         packed = {self.parts[n][0].segment.result: ("tensor", number) for n, number in self.packing.items()}
         passed = {name: ("workspace", at) for name, at in self.passed[0].items()}
@@ -82,8 +84,10 @@ class GpuParts(Parts):
         return (Placed(self, tuple(first)), *(Placed(self, (x,)) for x in every[len(first) :]))
 
     def _begins(self, launch: tuple[int, Launched]) -> bool:
-        """Whether a launch reads inputs of the program alone, and is the only one of its segment, without scratch
-        memory: those of several segments at the beginning may run at the same time."""
+        """Whether a launch only reads the program's inputs, and is its segment's only launch, without scratch memory.
+
+        Leading launches of this kind may run at the same time.
+        """
         m, k = self.parts[launch[0]]
         return _single(k) and {t.name for t in self.program.inputs}.issuperset(m.segment.reads)
 
@@ -97,18 +101,20 @@ class GpuParts(Parts):
         return tuple(found)
 
     def of(self, kernel: Kernel) -> Sequence[tuple[Member, Kernel]]:
-        """The segments with their kernels. A segment that every call computes has its launches from ``kernel``."""
+        """The segments with their kernels. ``kernel`` gives the launches of the segments that every call computes."""
         found = {n: list[Launched]() for n in self.called}
         for n, x in (part for y in placed(kernel) for part in y.parts):
             found[n].append(x)
         own = {n: k.launches for n, (_, k) in enumerate(self.parts)}
         given = own | {n: tuple(x) for n, x in found.items()}
-        # A segment's kernel keeps what was worked out of it where its launches are its own.
+        # An unchanged kernel keeps its cached properties.
         return [(m, k if given[n] == own[n] else replace(k, launches=given[n])) for n, (m, k) in enumerate(self.parts)]
 
     def numbers(self, kernel: Kernel) -> Mapping[str, float]:
-        """Resources of the segment with the most operations, the traffic of all, of the rest the mean; without segments
-        that run once."""
+        """Static features: resources of the segment with the most operations, total traffic, and means of all others.
+
+        Segments that only read constant inputs do not count towards traffic and means.
+        """
         parts = self.of(kernel)
         kept = [(m, k) for m, k in parts if not reads_constants(self.program, m)]
         main = parts[self.main][1].numbers
@@ -123,11 +129,11 @@ class GpuParts(Parts):
 
 @dataclass(frozen=True)
 class Placed:
-    """One launch of the whole: that of a segment's kernel, given the segment's number; or several that do not depend on
-    each other, under the first one's name: its blocks are those of the first, then those of the second.
+    """One launch of the partition: a segment's launch, or several independent launches joined into one.
 
-    A launch costs a microsecond or two beside what it computes, as much as a small copy takes. Raises ``ValueError``
-    for several launches that are not to be joined.
+    ``parts``: pairs of a segment's number and the segment's launch. A joined launch has the first launch's name; its
+    grid is the concatenation of all grids. Joining saves launch overhead of one or two microseconds, the time of a
+    small copy. Raises ``ValueError`` for launches that cannot be joined.
     """
 
     whole: GpuParts
@@ -160,7 +166,7 @@ class Placed:
         return launch.under(symbol + whole.own(number)).placed(tensors, whole.passed[1], m.of, m.prefix)
 
     def source(self, symbol: str, sources: Sequence[str]) -> str:
-        """The text, of which the segments' ``sources`` are parts."""
+        """CUDA source of the launch, made from the segments' ``sources``."""
         if len(self.parts) == 1:
             return sources[self.parts[0][0]]
         own, first = symbol + self.symbol, 0
@@ -187,7 +193,7 @@ def placed(kernel: Kernel) -> tuple[Placed, ...]:
 
 
 def can_be_joined(launches: Sequence[tuple[int, Launched]]) -> bool:
-    """Whether they are several grids of one dimension with blocks of one size, which are given pointers alone."""
+    """Whether launches can be joined: several one-dimensional grids, equal block sizes, and only pointer arguments."""
     found = [f for _, f in launches if isinstance(f, GlobalFunction)]
     plain = [f for f in found if (type(f.blocks), f.blocks_y, f.cluster, f.arguments) == (int, 1, 1, ())]
     same = 1 < len(launches) == len(plain) and len({f.threads for f in plain}) == 1
@@ -195,7 +201,7 @@ def can_be_joined(launches: Sequence[tuple[int, Launched]]) -> bool:
 
 
 def reads_constants(program: Program, m: Member) -> bool:
-    """Whether a segment reads nothing but constant inputs."""
+    """Whether a segment only reads constant inputs."""
     return {t.name for t in program.inputs if t.constant} >= set(m.segment.reads)
 
 

@@ -1,4 +1,4 @@
-"""A partition's kernel: loops, static features, launches, memory and text follow from the kernels of its segments."""
+"""Builds a partition's kernel from the kernels of its segments: loops, static features, launches, memory, source."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from tilewright.kernels.templates.partition.strips import moved, of_rows, rows
 
 PAGE = 4096
 STRIP = "strip"
-"""Name of the number of a strip, as an axis, and of the memory that a strip needs."""
+"""Name of the axis of strips of rows, and of the workspace array with each strip's memory."""
 
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """The segments of a program, each with its kernel, as the text and the static features of the whole."""
+    """The segments of a program, each with its kernel; serves as source and static features of the whole kernel."""
 
     program: Program
     parts: tuple[tuple[Member, Kernel], ...]
     target: Target
 
     def of(self, kernel: Kernel) -> Sequence[tuple[Member, Kernel]]:
-        """The segments with their kernels as ``kernel``, the whole, has them."""
+        """The segments with their kernels, as the whole ``kernel`` has them."""
         return self.parts
 
     def loops(self, kernel: Kernel) -> tuple[LoopNest, ...]:
-        """Every segment's nests in order, in the names of the whole program."""
+        """The loop nests of all segments in order, with the whole program's names of tensors."""
         return tuple(_renamed(nest, m) for m, k in self.of(kernel) for nest in k.nests)
 
     def numbers(self, kernel: Kernel) -> Mapping[str, float]:
-        """The mean over the segments, by their operations."""
+        """Mean of the static features over the segments, weighted by their operations."""
         return mean(self.of(kernel))
 
     def align(self) -> int:
@@ -49,10 +49,10 @@ class Parts:
 
 
 def text_of(m: Member, kernel: Kernel, symbol: str) -> str:
-    """The text of a segment's kernel.
+    """Source of a segment's kernel.
 
-    Raises ``IllegalSchedule`` for a kernel that needs cleared memory, which segments that share it do not have, or a
-    translation unit of its own.
+    Raises ``IllegalSchedule`` for a kernel that needs zeroed memory, since segments share their scratch memory, or that
+    needs a separate translation unit.
     """
     if kernel.zero_fill != 0 or kernel.alone:
         raise IllegalSchedule(f"the kernel of {m.segment.label} takes no part in a partition", "Use another cut")
@@ -60,14 +60,14 @@ def text_of(m: Member, kernel: Kernel, symbol: str) -> str:
 
 
 def mean(parts: Sequence[tuple[Member, Kernel]]) -> dict[str, float]:
-    """The mean of every static feature, by operations: one at least in each segment."""
+    """Mean of every static feature, weighted by operations; a segment has a weight of at least 1."""
     found = [(max(1, m.task.workload.flops), k.numbers) for m, k in parts]
     total = sum(w for w, _ in found)
     return {name: sum(w * n[name] for w, n in found) / total for name in found[0][1]}
 
 
 def _renamed(nest: LoopNest, m: Member) -> LoopNest:
-    """With the whole program's tensors; what only the segment knows gets its prefix."""
+    """The nest with the whole program's names of tensors; names that only the segment has get its prefix."""
     s = m.segment
     names = {f"x{n}": name for n, name in enumerate(s.reads)}
     names |= {f"s{n}": name for n, name in enumerate(s.stages)}
@@ -84,9 +84,9 @@ def _renamed(nest: LoopNest, m: Member) -> LoopNest:
 
 
 def intermediates(program: Program, cut: Cut) -> tuple[dict[str, int], int]:
-    """Byte offset of each segment's result that is none of the program's, and the total.
+    """Byte offset of each intermediate result of a cut, and the total size in bytes.
 
-    Memory is used again once it is free. Of sizes that calls choose there is room for the greatest.
+    Freed memory is reused. A tensor of symbolic size has room for its greatest size.
     """
     outputs = {t.name for t in program.outputs}
     last_read = {n: k for k, s in enumerate(cut) for n in s.reads}
@@ -132,13 +132,15 @@ TW_ENTRY($symbol) {
  return c.code;
 }
 """
-"""All segments for one strip of rows, by one thread each."""
+"""C++ text of a kernel in strips: each task runs all segments for one strip of rows on one thread."""
 
 
 @dataclass(frozen=True, eq=False)
 class CpuParts(Parts):
-    """The segments' kernels, and an entry that calls one after the other, on pointers to the tensors that are its own;
-    once for each strip of rows, which threads share out."""
+    """The segments' kernels, and an entry point that calls them in order with their own tensors.
+
+    With strips, a task runs all segments for one strip of rows.
+    """
 
     @property
     def strips(self) -> int:
@@ -146,12 +148,12 @@ class CpuParts(Parts):
 
     @cached_property
     def _with_rows(self) -> frozenset[str]:
-        """Tensors of which each strip has its own rows."""
+        """Names of the tensors whose rows are divided into strips."""
         return moved(self.program) if self.strips > 1 else frozenset()
 
     @cached_property
     def _passed(self) -> tuple[dict[str, int], int]:
-        """Offsets of what the segments of a strip pass on, and the bytes of all."""
+        """Byte offsets of the intermediate results of a strip, and their total size in bytes."""
         program = self.program
         if self.strips > 1:
             program = of_rows(program, rows(program)[1] // self.strips)
@@ -159,12 +161,12 @@ class CpuParts(Parts):
 
     @cached_property
     def _each(self) -> Workspace:
-        """The memory of a strip: what segments pass on, then scratch memory that they use in turn."""
+        """The memory of a strip: intermediate results, then scratch memory that all segments reuse."""
         scratch: IntExpr = ["max", 0, *(m.of(k.workspace.bytes) for m, k in self.parts)]
         return Workspace((Array("passed", "char", self._passed[1]), Array("scratch", "char", scratch)), 1)
 
     def workspace(self) -> Workspace:
-        """The memory of all: of each thread a strip's, where there are strips."""
+        """The workspace: with strips, each thread has the memory of a strip."""
         if self.strips == 1:
             return self._each
         passed, scratch = self._each
@@ -172,11 +174,11 @@ class CpuParts(Parts):
         return Workspace((Array(STRIP, "char", count, self.target.threads),), max(self.align(), PAGE))
 
     def launches(self) -> tuple[Launch]:
-        """One, which is given the arguments of all segments' one after the other."""
+        """The one launch of the kernel, with the arguments of all segments' launches in order."""
         return (Launch("", tuple(m.argument(a) for m, k in self.parts for x in k.launches for a in x.arguments)),)
 
     def prepack(self) -> tuple[Prepack, ...]:
-        """The segments', on the whole program's inputs."""
+        """The prepacking of all segments, with the whole program's numbers of inputs."""
         numbers = {t.name: n for n, t in enumerate(self.program.inputs)}
         found: list[Prepack] = []
         for m, x in ((m, x) for m, k in self.parts for x in k.prepack):
@@ -189,7 +191,7 @@ class CpuParts(Parts):
         return found if self.strips == 1 else tuple(map(self._each_strip, found))
 
     def _each_strip(self, nest: LoopNest) -> LoopNest:
-        """Around a strip's nest the loop over all of them, which moves what has rows."""
+        """A strip's nest inside the parallel loop over strips; accesses to rows start at the strip's first row."""
 
         def shifted(a: Access) -> Access:
             if a.tensor not in self._with_rows:
@@ -207,7 +209,10 @@ class CpuParts(Parts):
         )  # fmt: skip
 
     def source(self, kernel: Kernel, symbol: str) -> str:
-        """The text. Raises ``ValueError`` where the kernel has other launches that rearrange inputs than segments."""
+        """C++ source of the kernel.
+
+        Raises ``ValueError`` if the prepacking of ``kernel`` differs from that of its segments.
+        """
         each = kernel.workspace if self.strips == 1 else self._each
         places, packs = self._places(each), iter(kernel.prepack)
         if [x.launch for x in kernel.prepack] != [x.launch for x in self.prepack()]:
@@ -235,7 +240,7 @@ class CpuParts(Parts):
         return "\n".join([*sources, *self._entry(kernel, symbol, calls)])
 
     def _places(self, each: Workspace) -> dict[str, str]:
-        """C text of where each tensor begins, of what has rows a strip's."""
+        """C text of each tensor's address; for a tensor with rows, the address of a strip's rows."""
         places = {}
         for n, t in enumerate((*self.program.inputs, *self.program.outputs)):
             places[t.name] = f"tensors[{n}]"

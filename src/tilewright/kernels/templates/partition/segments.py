@@ -1,10 +1,9 @@
-"""Cutting a program into segments that other templates compute, and which cuts are worth trying.
+"""Cuts a program into segments that other templates compute, and selects the cuts that are worth trying.
 
-Stages are taken in an order in which cheap readers of a result come before costly ones (:func:`in_order`). A
-segment is a contiguous run of them as a program of its own: its inputs are what it reads of the program's
-inputs and of earlier segments' results, its result is that of its last stage, and no other stage of it is read
-later or a result of the program. A map between two reductions may thus end one segment or begin the next: these are
-different cuts.
+Stages are in an order in which cheap readers of a result come before costly ones (:func:`in_order`). A segment is a
+contiguous run of stages as a separate program. Its inputs are the program's inputs and the earlier segments' results
+that it reads. Its result is that of its last stage; no other stage of the segment is a result of the program or read
+by a later segment. A map between two reductions may end one segment or begin the next: the choices are different cuts.
 """
 
 from __future__ import annotations
@@ -21,29 +20,32 @@ from tilewright.kernels.expression.program import Program, Stage, Tensor, bare_w
 from tilewright.kernels.templates.partition.strips import moved, number, of_rows, rows
 
 EXCLUDED = ("cpu_partition", "cuda_partition", "cuda_relaid", "cpu_winograd", "cpu_recurrent")
-"""Templates that take no segment of a partition: partitions, one beside whose segments others would find no room, and
-that of recurrent layers, which are programs of their own."""
+"""Templates that compute no segment of a partition: the partitions, the Winograd template, and recurrent layers.
+
+Winograd segments would displace other templates' segments from the few cuts that are tried. A recurrent layer is always
+a whole program.
+"""
 MAX_CUTS = 4
 MAX_STAGES, MAX_LENGTH = 32, 12
 IN_STRIPS = 2
-"""Of so many of the cuts, the first ones, there is one in strips too."""
+"""Number of leading cuts that also have a strip-mined variant."""
 LAUNCH_BYTES = 1 << 14
-"""What starting a segment costs, as bytes moved."""
+"""Cost of starting a segment, in bytes of memory traffic."""
 FALLBACK_BYTES = 8
-"""What an operation costs, as bytes moved, in a segment that only a generic template computes."""
+"""Cost of an operation in a segment that only a generic template computes, in bytes of memory traffic."""
 FALLBACK_SHARE = 0.25
 """Largest share of the operations that generic segments may have."""
 WORSE = 2.0
-"""A cut that moves this many times the bytes of the best one is not tried."""
+"""Largest cost of a cut that is tried, as a multiple of the best cut's cost."""
 
 
 @dataclass(frozen=True)
 class Segment:
-    """Stages ``[first, last)`` in order, and the template that computes them.
+    """Stages ``[first, last)`` of a program, and the template that computes them.
 
-    ``program`` has them alone; ``reads`` and ``stages`` name, in the order of its
-    inputs and of its stages, the tensors of the whole program. ``strips``: it is of one strip of so many, and each is
-    computed by one thread.
+    ``program``: the segment as a program. ``reads`` and ``stages``: the whole program's names of the segment's inputs
+    and stages, in order. ``strips``: number of strips of rows; the segment's program then has the rows of one strip,
+    and one thread computes it.
     """
 
     first: int
@@ -64,7 +66,7 @@ class Segment:
         return f"{'+'.join(self.stages)}:{self.template}{strip}"
 
     def task(self, whole: Task) -> Task:
-        """The segment's own task, on the target of the whole one."""
+        """The segment's task, on the target of the whole task; a strip's task has one thread."""
         target = whole.target if self.strips == 1 else replace(whole.target, threads=1)
         return _task(self.program, target, whole.workload.precision)
 
@@ -73,7 +75,7 @@ Cut = tuple[Segment, ...]
 
 
 def label(cut: Cut) -> str:
-    """A cut as a knob's value."""
+    """A cut as a value of the knob ``cut``."""
     return " ".join(s.label for s in cut)
 
 
@@ -84,7 +86,10 @@ def _task(program: Program, target: Target, precision: str) -> Task:
 
 @lru_cache(maxsize=64)
 def in_order(program: Program) -> tuple[Stage, ...]:
-    """The stages, each after what it reads: readers of the one before first, and of these the cheapest."""
+    """The stages in topological order.
+
+    Among stages that are ready, readers of the previous stage come first, and cheaper stages before costly ones.
+    """
     left = list(program.stages)
     done: list[Stage] = []
     waiting = {s.name: {str(x.value) for x in s.loads()} & {t.name for t in left} for s in left}
@@ -101,10 +106,10 @@ def in_order(program: Program) -> tuple[Stage, ...]:
 
 
 def segment_program(program: Program, first: int, last: int) -> tuple[Program, tuple[str, ...]] | None:
-    """Stages ``[first, last)`` in order as a program, and what its inputs are.
+    """Stages ``[first, last)`` as a program, and the whole program's names of its inputs.
 
-    ``None`` if the result of another stage than the last is read outside, or is a result of the program. An input
-    stays constant where no other stage reads it: a kernel that rearranges it has it to itself.
+    ``None`` if another stage than the last is read outside, or is a result of the program. An input stays constant if
+    no stage outside reads it, so that the segment's kernel may prepack it.
     """
     stages = in_order(program)
     inside, outside = stages[first:last], (*stages[:first], *stages[last:])
@@ -129,7 +134,7 @@ def segment_program(program: Program, first: int, last: int) -> tuple[Program, t
 
 
 def contractions(program: Program) -> int:
-    """Reductions that combine elements of two tensors: what most time goes into."""
+    """Number of contractions: reductions over elements of at least two tensors, which take most of the time."""
     found = 0
     for s in program.stages:
         reduced = set(s.reduce_axes)
@@ -139,24 +144,24 @@ def contractions(program: Program) -> int:
 
 @lru_cache(maxsize=4096)
 def _candidates(program: Program, target: Target, precision: str) -> tuple[str, ...]:
-    """Names of the templates that compute a program, the generic ones only where there is no other."""
+    """Names of the templates that compute a program; generic templates only if no specific template does."""
     return tuple(t.name for t in templates.computing(_task(program, target, precision), EXCLUDED))
 
 
 def specific(task: Task) -> bool:
-    """Whether one of the templates that are not generic computes the whole program."""
+    """Whether a specific (not generic) template computes the whole program."""
     found = _candidates(Program.loads(task.workload.program), task.target, task.workload.precision)
     return any(n not in templates.FALLBACKS for n in found)
 
 
 @lru_cache(maxsize=64)
 def cuts(task: Task) -> tuple[Cut, ...]:
-    """Ways to compute a task in several segments, the fewest bytes moved first; none where it is not worth it."""
+    """Cuts of a task into several segments, the fewest bytes moved first; empty if no cut is worth trying."""
     program = Program.loads(task.workload.program)
     count = len(program.stages)
     if not 2 <= count <= MAX_STAGES:
         return ()
-    # The cheapest few ways to compute the first so many stages.
+    # best[n]: the few cheapest ways to compute the first n stages.
     best: list[list[tuple[float, Cut]]] = [[(0.0, ())]]
     for last in range(1, count + 1):
         ways: list[tuple[float, Cut]] = []
@@ -177,16 +182,16 @@ def cuts(task: Task) -> tuple[Cut, ...]:
 
 
 def shared(program: Program, cut: Cut) -> int:
-    """Bytes of what has rows and more than one segment reads or writes."""
+    """Total size, in bytes, of tensors with rows that more than one segment reads or writes."""
     users = Counter(n for s in cut for n in (*s.reads, s.result))
     tensors = (program.tensors[n] for n in moved(program) if users[n] > 1)
     return sum(t.size * ITEMSIZE[t.dtype] for t in tensors)
 
 
 def with_strips(task: Task, found: tuple[Cut, ...]) -> tuple[Cut, ...]:
-    """A task's cuts, and some of them with its rows in strips, where rows do not depend on each other.
+    """A task's cuts, and strip-mined variants of the first ones if rows are independent.
 
-    These come first where what segments share would go through memory again.
+    The variants come first if the tensors that segments share exceed the last-level cache.
     """
     program = Program.loads(task.workload.program)
     if not found or not moved(program):
@@ -209,7 +214,10 @@ def with_strips(task: Task, found: tuple[Cut, ...]) -> tuple[Cut, ...]:
 
 
 def cuts_at(program: Program, ends: tuple[int, ...], task: Task) -> tuple[Cut, ...]:
-    """The program's stages in segments that end behind so many of them, by each template that takes the last one."""
+    """Cuts of a program at given positions, one for each template that can compute the last segment.
+
+    ``ends``: for each segment, the number of stages up to its end.
+    """
     found: list[Cut] = [()]
     for first, last in zip((0, *ends), ends, strict=False):
         made = _segments(program, first, last, task)
@@ -218,7 +226,7 @@ def cuts_at(program: Program, ends: tuple[int, ...], task: Task) -> tuple[Cut, .
 
 
 def _of_bytes(program: Program) -> Program:
-    """A copy of 8-bit reals as one of bytes, which more templates take."""
+    """A program that copies 8-bit reals, as a copy of bytes, which more templates can compute."""
     stage = program.stages[0]
     if len(program.stages) > 1 or stage.dtype not in FLOAT8 or stage.body[0].op != "load":
         return program
@@ -229,7 +237,7 @@ def _of_bytes(program: Program) -> Program:
 
 
 def made(program: Program, first: int, last: int, template: str) -> Segment | None:
-    """Stages ``[first, last)`` in order as a segment; ``None`` where they are none."""
+    """Stages ``[first, last)`` as a segment; ``None`` if they do not form one (:func:`segment_program`)."""
     found = segment_program(program, first, last)
     if found is None:
         return None
@@ -238,7 +246,7 @@ def made(program: Program, first: int, last: int, template: str) -> Segment | No
 
 
 def _segments(program: Program, first: int, last: int, whole: Task) -> list[tuple[float, Segment]]:
-    """Each template's segment of these stages, with its cost in bytes, on the target of the whole task."""
+    """Segments of stages ``[first, last)``, one for each of the two best templates, each with its cost in bytes."""
     found = made(program, first, last, "")
     if found is None:
         return []
@@ -260,6 +268,6 @@ def _generic_share(program: Program, cut: Cut) -> float:
 
 
 def _refines(cut: Cut, other: Cut) -> bool:
-    """Whether ``cut`` only cuts segments of ``other`` further."""
+    """Whether ``cut`` is ``other`` with some segments cut further."""
     mine, its = ({s.last for s in c} for c in (cut, other))
     return its < mine

@@ -1,7 +1,7 @@
-"""The schedule space of a partition: where it is cut, and each segment's own knobs under its number.
+"""The search space of a partition: the knob ``cut``, and the knobs of each segment under its number.
 
-``cut`` names the segments and their templates. Segment ``n`` of all cuts together has the knobs ``p<n>.<knob>``;
-those of segments that are not in the chosen cut are held at their default.
+The value of ``cut`` names the segments and their templates. All cuts' segments are numbered together; segment ``n`` has
+the knobs ``p<n>.<knob>``. Knobs of segments outside the chosen cut keep their default.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ CUT = "cut"
 
 @dataclass(frozen=True, eq=False)
 class Member:
-    """A segment with its task, template, space and default values.
+    """A numbered segment with its task, template, search space and default values.
 
-    ``sizes``: the sizes that the default schedule is for, where the task's axes are open."""
+    ``sizes``: for a task of symbolic sizes, the sizes that the default schedule is for.
+    """
 
     number: int
     segment: Segment
@@ -43,26 +44,26 @@ class Member:
         return f"p{self.number}."
 
     def of(self, expr: IntExpr) -> IntExpr:
-        """An integer expression of the segment's launch in the names of the whole launch."""
+        """An integer expression of the segment's launch, with the names of the whole launch."""
         return named(expr, self.argument)
 
     def argument(self, name: str) -> str:
-        """A launch argument of the segment in the names of the whole launch, which has each size once."""
+        """Name of a segment's launch argument in the whole launch; sizes are shared and get no prefix."""
         return name if name in map(argument, self.sizes) else self.prefix + name
 
     def schedule(self, values: Mapping[str, Value]) -> Schedule:
-        """The segment's own schedule, of the whole schedule's values."""
+        """The segment's schedule, taken from the whole schedule's values."""
         found = self.space.schedule({k.name: values[self.prefix + k.name] for k in self.space.knobs})
         return found.at(self.sizes) if self.sizes else found
 
     def kernel(self, values: Mapping[str, Value]) -> Kernel:
-        """The segment's kernel, of the whole schedule's values."""
+        """The segment's kernel for the whole schedule's values."""
         return kernel_of(self.template, self.task, self.schedule(values))
 
 
 @dataclass(frozen=True, eq=False)
 class Choices:
-    """The cuts by the value of their knob, and the space."""
+    """The cuts of a task by value of the knob ``cut``, the search space, and the default values."""
 
     cuts: Mapping[str, tuple[Member, ...]]
     space: SearchSpace
@@ -70,7 +71,7 @@ class Choices:
 
 
 def choices(task: Task, found: tuple[Cut, ...], name: str, version: int) -> Choices:
-    """The members and the space of a task's cuts."""
+    """The numbered segments of a task's cuts, and their search space."""
     distinct = list(dict.fromkeys(s for cut in found for s in cut))
     members: dict[Segment, Member] = {}
     for n, s in sorted(enumerate(distinct), key=lambda x: x[1].strips):
@@ -96,9 +97,10 @@ def choices(task: Task, found: tuple[Cut, ...], name: str, version: int) -> Choi
 
 
 def opened(member: Member, whole: Task, sizes: Sizes) -> Member:
-    """A segment found for some sizes as one of a task whose sizes calls choose.
+    """A segment found at constant ``sizes``, as a segment of the ``whole`` task with symbolic sizes.
 
-    Raises ``IllegalSchedule`` where its template does not take them, or the stages fall otherwise then."""
+    Raises ``IllegalSchedule`` if the segment's template cannot compute symbolic sizes, or if the stages differ.
+    """
     one, program = member.segment, Program.loads(whole.workload.program)
     segment = made(program, one.first, one.last, one.template)
     if segment is None or segment.program.at(sizes) != one.program or segment.stages != one.stages:
@@ -111,7 +113,7 @@ def opened(member: Member, whole: Task, sizes: Sizes) -> Member:
 
 
 def _member(number: int, segment: Segment, whole: Task, like: Member | None) -> Member:
-    """A segment as a member; by default it is computed as ``like`` is, where it can be."""
+    """A segment as a member; its default schedule is that of ``like`` if the segment's space allows it."""
     task, template = segment.task(whole), templates.get_template(segment.template)
     space, default = template.space(task), template.default(task).values
     if like is not None:

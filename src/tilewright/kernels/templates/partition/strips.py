@@ -1,6 +1,6 @@
-"""Rows of a program in strips, each of which goes through all segments before the next one does.
+"""Strip mining of a partition: the rows are divided into strips, and each strip goes through all segments at once.
 
-What segments hand on to each other, or read in turn, is then a strip's, and stays in the caches.
+A strip's intermediate results, and the rows that several segments read, stay in the caches.
 """
 
 from __future__ import annotations
@@ -12,20 +12,21 @@ from tilewright.kernels.expression.expr import Expr
 from tilewright.kernels.expression.program import Program, Tensor
 
 LEAST_ROWS = 8
-"""A strip's at least: products need some, or what they read besides is read too often."""
+"""Smallest number of rows of a strip: with fewer rows, products would read their other operand too often."""
 
 
 def rows(program: Program) -> tuple[int, int]:
-    """The number of the axis of rows, the first of more than one element, and how many rows there are."""
+    """Number of the row axis, which is the first axis of more than one element, and the number of rows."""
     shape = max((s.extents for s in program.stages), key=len)
     d = next((d for d, n in enumerate(shape[:-1]) if n > 1), 0)
     return d, shape[d]
 
 
 def moved(program: Program) -> frozenset[str]:
-    """The tensors that have a row for each row of the result; none where a row depends on others.
+    """Names of the tensors that have a row for each row of the result; empty if a row depends on other rows.
 
-    Every stage must have the same rows. A tensor is read at the row that is computed, or is the same for all rows.
+    All stages must have the same row axis. Each tensor must be read at the computed row only, or be independent of the
+    row.
     """
     d, count = rows(program)
     if any(s.extents[: d + 1] != (*(1,) * d, count) or s.scan == d for s in program.stages):
@@ -33,7 +34,7 @@ def moved(program: Program) -> frozenset[str]:
     at_row, anywhere = {s.name for s in program.stages}, set[str]()
 
     def alone(e: Expr) -> bool:
-        """Whether the row plays no part but as the place of a read."""
+        """Whether the row axis only occurs as the row index of reads."""
         args = e.args
         if e.op == "load":
             here = len(args) > d and args[d].op == "axis" and args[d].value == f"i{d}"
@@ -46,22 +47,23 @@ def moved(program: Program) -> frozenset[str]:
 
 
 def of_rows(program: Program, count: int) -> Program:
-    """The program of so many rows, of one whose rows are independent."""
+    """The program with ``count`` rows in place of all its rows, which must be independent."""
     (d, _), names = rows(program), moved(program)
 
     def shortened(shape: tuple[int, ...]) -> tuple[int, ...]:
         return (*shape[:d], count, *shape[d + 1 :])
 
-    # What is rearranged once cannot be a strip's.
+    # Inputs with rows lose the mark "constant": prepacking works on whole tensors, not on strips.
     inputs = (Tensor(t.name, shortened(t.shape), t.dtype) if t.name in names else t for t in program.inputs)
     stages = (replace(s, extents=shortened(s.extents)) for s in program.stages)
     return replace(program, inputs=tuple(inputs), stages=tuple(stages))
 
 
 def number(program: Program, shared: int, target: Target) -> int:
-    """Into how many strips of equal size to divide the rows, where segments share so many bytes.
+    """Number of equal strips into which to divide the rows. ``shared``: bytes that segments share for all rows.
 
-    So that a strip's stay in the second cache, or if that cannot be in the last; 1 where all of them do.
+    A strip's share must fit half of the second-level cache, or else half of a thread's share of the last-level cache.
+    Returns 1 if all rows fit one of the caches, or if no number of strips does.
     """
     _, count = rows(program)
     for cache in (target.l2_bytes, target.l3_bytes // target.threads):

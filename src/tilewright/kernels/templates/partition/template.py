@@ -1,4 +1,4 @@
-"""The partition templates: programs that no template computes in one kernel, or that may be faster in several."""
+"""The partition templates: programs that need several kernels, or that may be faster as several kernels."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from tilewright.kernels.templates.planned import KernelTemplate
 from tilewright.search_space import SearchSpace
 
 LEAST_VECTOR = 16
-"""Bytes of channels that lie together in a rearranged operand at least: what one copy fetches."""
+"""Smallest number of contiguous bytes of channels in a transformed operand: the size of one copy instruction."""
 
 
 class _Partition(KernelTemplate):
-    """What both templates share."""
+    """Base class of the partition templates."""
 
     name: str
     family = "partition"
@@ -45,15 +45,15 @@ class _Partition(KernelTemplate):
     kinds: tuple[str, ...]
     whole: type[CpuParts | GpuParts]
     any_sizes = False
-    """Whether calls may choose sizes."""
+    """Whether the template supports symbolic sizes."""
 
     @property
     def version(self) -> int:
-        """Grows with this template's own version and with that of every template that may take a segment."""
+        """Version of the template: its base version plus the versions of all templates that may compute a segment."""
         return self.base + sum(t.version for t in templates.generating(*self.kinds) if t.name not in EXCLUDED)
 
     def matches(self, task: Task) -> bool:
-        """Whether it falls into segments, and no one template does it all, or there are several contractions."""
+        """Whether the task can be cut, and either has several contractions or no specific template for all of it."""
         if task.target.kind not in self.kinds:
             return False
         if task.workload.ranges and not self.any_sizes:
@@ -63,15 +63,15 @@ class _Partition(KernelTemplate):
         return bool(self.cuts(task))
 
     def program(self, task: Task) -> Program:
-        """What falls into segments."""
+        """The program that is cut into segments."""
         return Program.loads(task.workload.program)
 
     def cuts(self, task: Task) -> tuple[Cut, ...]:
-        """Ways to compute it in segments."""
+        """The cuts that are worth trying."""
         return cuts(task)
 
     def space(self, task: Task) -> SearchSpace:
-        """Every legal schedule; of a range that of its greatest size."""
+        """Every legal schedule; for a range, those of its greatest size."""
         return self._choices(of_greatest(task)).space
 
     def default(self, task: Task) -> Schedule:
@@ -91,14 +91,14 @@ class _Partition(KernelTemplate):
         return found.cuts[str(schedule.values[CUT])]
 
     def _opened(self, task: Task, schedule: Schedule) -> tuple[Member, ...]:
-        """The segments of a schedule of one size, which is noted with it, for the sizes that calls choose."""
+        """The segments of a schedule for symbolic sizes; the schedule was found for the sizes in its launch values."""
         told = dict(schedule.launch)
         sizes = {n: int(told.pop(e.argument, e.high)) for n, e in task.workload.ranges.items()}
         one = Task(at(task.workload, sizes), task.target)
         found = self._choices(one)
         found.space.check(replace(schedule, launch=tuple(told.items())))
         members = found.cuts[str(schedule.values[CUT])]
-        if members[0].segment.strips > 1:  # where strips begin would be for calls to choose
+        if members[0].segment.strips > 1:  # strips would begin at symbolic positions
             ends = [m.segment.last for m in members]
             whole = (c for c in found.cuts.values() if [m.segment.last for m in c] == ends and c[0].segment.strips == 1)
             members = next(whole)
@@ -109,10 +109,11 @@ class _Partition(KernelTemplate):
 
 
 class CpuPartition(_Partition):
-    """Stages in contiguous segments, each by another template's kernel; what they pass on lies in the workspace.
+    """Partition on a CPU: segments with another template's kernel each, and intermediate results in the workspace.
 
-    All rows go through one segment before the next, or a strip of them through all. A product whose phases do not
-    divide its rows, as of a transposed convolution, is computed over whole multiples, and what exists of it copied.
+    Either all rows go through one segment before the next, or each strip of rows goes through all segments. A product
+    whose phases do not divide its rows, as in a transposed convolution, is computed for padded rows; a copy then crops
+    the result.
     """
 
     name = "cpu_partition"
@@ -125,7 +126,7 @@ class CpuPartition(_Partition):
         return super().matches(task) or (task.target.kind in self.kinds and self._is_ragged(task))
 
     def program(self, task: Task) -> Program:
-        """What falls into segments: of one product whose phases do not divide its rows, whole multiples and a copy."""
+        """The program that is cut; a product whose phases do not divide its rows is padded and cropped."""
         program = super().program(task)
         return (contractions(program) == 1 and cropped(program)) or program
 
@@ -135,14 +136,14 @@ class CpuPartition(_Partition):
         return found if task.workload.ranges else with_strips(whole, found)
 
     def _is_ragged(self, task: Task) -> bool:
-        """Whether the product of whole multiples is computed by phase."""
+        """Whether the product must be padded, and a cut computes the padded product by phase."""
         if self.program(task) == super().program(task):
             return False
         return any(cut[0].template in ("cpu_contraction", "cpu_stencil") for cut in self.cuts(task))
 
 
 class CudaPartition(_Partition):
-    """The same with a launch or more a segment; what segments compute of constant inputs alone, once."""
+    """Partition on a GPU: each segment has at least one launch; segments of constant inputs run once (prepacking)."""
 
     name = "cuda_partition"
     base = 3
@@ -151,22 +152,24 @@ class CudaPartition(_Partition):
 
 
 class CudaRelaid(CudaPartition):
-    """Operands are rearranged, then multiplied: of convolutions whose channels are outermost, so that whole vectors are
-    read; of large products with 8 or 32 bits an element that do not lie along k, which warp groups want; of products
-    of TF32 parts, which are written side by side.
+    """Products behind layout transforms of their operands, on a GPU.
+
+    - Convolutions whose channels are outermost: channels become innermost, so that vectors are contiguous.
+    - Large products of 8-bit or 32-bit elements that are not contiguous along k: warp groups need them contiguous.
+    - Products of values split into TF32 parts: the parts are stored side by side.
     """
 
     name = "cuda_relaid"
     kinds = ("cuda",)
 
     def matches(self, task: Task) -> bool:
-        """Whether operands of Tensor Cores are to be rearranged, in whole vectors of channels."""
+        """Whether operands of Tensor Cores need a layout transform, and their channels fill whole vectors."""
         if task.target.kind not in self.kinds or task.workload.ranges:
             return False
         found = self._rewritten(task)
         if found is None:
             return False
-        # They bring every primitive of CUDA's.
+        # Imported here: these modules load all CUDA primitives.
         from tilewright.kernels.templates.cuda_mma.template import CUDA_MMA
         from tilewright.kernels.templates.partition.turned import turned
 
@@ -183,8 +186,10 @@ class CudaRelaid(CudaPartition):
         return self._found(task)[0]
 
     def cuts(self, task: Task) -> tuple[Cut, ...]:
-        """The copies, each by itself, and all the rest; or without the last copy, where warp groups read what it copies
-        as it is."""
+        """Cuts with one segment for each copy and one for the rest.
+
+        Further cuts merge the last copy into the product's segment, if warp groups can read that operand directly.
+        """
         program, copies = self._found(task)
         first = {s.name for s in in_order(program)[:copies]}
         if first != {s.name for s in program.stages[:copies]}:
@@ -197,7 +202,7 @@ class CudaRelaid(CudaPartition):
         )
 
     def default(self, task: Task) -> Schedule:
-        """That of the segments, with blocks of one size for all copies, which are one launch then."""
+        """The segments' defaults, with one block size for all copies, so that one launch runs all copies."""
         found = self._choices(task)
         copies = found.cuts[str(found.default[CUT])][: self._found(task)[1]]
         names = [name for m in copies if (name := f"{m.prefix}threads") in found.default]
@@ -207,7 +212,7 @@ class CudaRelaid(CudaPartition):
         return super().default(task)
 
     def _rewritten(self, task: Task) -> tuple[Program, int] | None:
-        from tilewright.kernels.templates.partition.turned import turned  # brings CUDA's primitives
+        from tilewright.kernels.templates.partition.turned import turned  # loads all CUDA primitives
 
         program = Program.loads(task.workload.program)
         return relaid(program) or side_by_side(program) or turned(program, task.target)
@@ -228,7 +233,7 @@ def kernel_of_parts(whole: CpuParts | GpuParts) -> Kernel:
 
 
 def of_greatest(task: Task) -> Task:
-    """The task of the greatest sizes that calls may choose."""
+    """The task with the greatest sizes of its ranges."""
     ranges = task.workload.ranges
     return Task(at(task.workload, greatest(ranges)), task.target) if ranges else task
 

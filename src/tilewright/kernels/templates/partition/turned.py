@@ -1,4 +1,4 @@
-"""Large products for warp groups, whose operands of 8 and 32 bits must have neighbours along k: copies that do."""
+"""Layout transforms for warp groups, which need 8-bit and 32-bit operands contiguous along k."""
 
 from __future__ import annotations
 
@@ -11,22 +11,25 @@ from tilewright.kernels.rewrite.relaid import innermost
 from tilewright.kernels.templates.cuda.warpgroups import available
 
 LEAST_READERS = 2048
-"""Products that each element of a copy must take part in: on an H200, warps alone leave 40% of the matrix units idle,
-for longer than it takes to copy an element where it has some 1,200."""
+"""Smallest number of multiplications per copied element for which a copy pays.
+
+On an H200, kernels without warp groups leave 40% of the Tensor Cores idle. From about 1,200 multiplications per
+element on, that lost time exceeds the time of the copy.
+"""
 LEAST_FLOPS = 1 << 34
-"""Operations from which a further launch is short beside what is won."""
+"""Smallest number of operations for which the gain exceeds the overhead of another launch."""
 
 
 @lru_cache(maxsize=256)
 def turned(program: Program, target: Target) -> tuple[Program, int] | None:
-    """The program with copies of the operands of its product that lie along other axes than k, and how many there are.
+    """The program with leading copies that make its product's operands contiguous along k, and the number of copies.
 
-    ``None`` where there is no such operand, or warp groups take it as it is, or a copy would cost more than it saves:
-    that of a constant operand, which is made once, costs nothing.
+    ``None`` if warp groups can read all operands directly, or if copies cost more than they save. A constant operand is
+    copied once, at no cost for calls.
     """
     if not available(target):
         return None
-    # They bring every primitive of CUDA's.
+    # Imported here: these modules load all CUDA primitives.
     from tilewright.kernels.templates.cuda_mma.match import match
     from tilewright.kernels.templates.cuda_wgmma.match import FUNCTIONS
 

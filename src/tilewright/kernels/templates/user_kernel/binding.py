@@ -1,4 +1,4 @@
-"""A user's kernel and one workload put together: what each parameter gets, and its launch as expressions."""
+"""Binds a user's kernel to a workload: an argument for each parameter, and the launch sizes as expressions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ _TYPED = re.compile(r"(int32|int64|float32|float64)\s*:\s*(.+)", re.DOTALL)
 
 @dataclass(frozen=True)
 class Binding:
-    """``sizes``: whole-number parameters of the workload by name, true and false as 1 and 0."""
+    """A kernel bound to a workload: arguments, constraints and launch sizes.
+
+    ``sizes``: the workload's integer parameters by name; true and false are 1 and 0.
+    """
 
     sizes: Mapping[str, int]
     arguments: tuple[Argument, ...]
@@ -33,12 +36,12 @@ class Binding:
     returns_int: bool
 
     def names(self, knobs: Mapping[str, Value]) -> dict[str, Any]:
-        """Sizes and the values of knobs: what expressions see."""
+        """The names that expressions may read: sizes and values of knobs."""
         return {**self.sizes, **knobs}
 
 
 def bind(kernel: UserKernel, workload: Workload, values: Mapping[str, Value]) -> Binding:
-    """Fit a kernel to a workload, as its file is with these values of knobs.
+    """Bind a kernel to a workload. ``values``: values of the knobs that decide which code of the file is compiled.
 
     Raises ``UsageError`` that names the parameter or expression that does not fit.
     """
@@ -115,7 +118,7 @@ def _is_env(p: source.Parameter) -> bool:
 
 
 def _tensors(kernel: UserKernel, workload: Workload, pointers: list[source.Parameter]) -> dict[str, int]:
-    """The number of the tensor behind each pointer: by the inputs' names if all are there, else by order."""
+    """The tensor's number for each pointer: by name if all inputs' names occur, else by order."""
     inputs = [s.name for s in workload.inputs]
     shown = ", ".join([*inputs, "out"])
     if len(pointers) != len(inputs) + 1:
@@ -177,7 +180,7 @@ def _number(kernel: UserKernel, p: source.Parameter, numbers: Mapping[str, int |
 def _listed(
     kernel: UserKernel, workload: Workload, known: tuple[str, ...], declared: tuple[source.Parameter, ...] | None
 ) -> tuple[Argument, ...]:
-    """What ``parameters`` says: names of tensors, and expressions, each with a type where needed."""
+    """Arguments as listed in ``parameters``: names of tensors, and expressions with a type where needed."""
     inputs = [s.name for s in workload.inputs]
     pieces = _pieces(kernel.parameters)
     if declared is not None and len(declared) != len(pieces):
@@ -230,7 +233,7 @@ def _real(text: str) -> float:
 
 
 def _pieces(text: str) -> list[str]:
-    """The parts between commas that are in no parenthesis."""
+    """Split a text at commas outside of parentheses and brackets."""
     parts, depth, start = [], 0, 0
     for n, c in enumerate(text):
         depth += (c in "([") - (c in ")]")

@@ -1,6 +1,6 @@
-"""What the preprocessor leaves of a file: ``#if`` and its like, decided by the values of knobs.
+"""Evaluates the preprocessor conditions of a file (``#if``, ``#ifdef`` ...) for given values of knobs.
 
-A condition that reads more than knobs and the file's own macros is not decided: its branches all stay.
+A condition that reads more than knobs and the file's own macros is not decided; all its branches stay.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def hidden(text: str) -> str:
 
 
 def blank(text: str) -> str:
-    """Spaces in the place of everything but the ends of lines."""
+    """The text with spaces in place of all characters but newlines."""
     return re.sub(r"[^\n]", " ", text)
 
 
@@ -36,11 +36,11 @@ def code(text: str) -> str:
 
 
 Edit = tuple[int, int, str]
-"""What replaces the text between two places."""
+"""A replacement: start, end, new text."""
 
 
 def edited(text: str, edits: Iterable[Edit]) -> str:
-    """The text after edits of places that do not overlap."""
+    """Apply edits, which must not overlap, to a text."""
     out, last = list[str](), 0
     for start, end, new in sorted(edits, key=lambda e: e[:2]):
         out += [text[last:start], new]
@@ -49,14 +49,14 @@ def edited(text: str, edits: Iterable[Edit]) -> str:
 
 
 def literal(value: Value) -> str:
-    """A knob's value as its macro has it."""
+    """A knob's value as the text of its macro."""
     if isinstance(value, bool):
         return str(int(value))
     return f"({value})" if isinstance(value, (int, float)) and value < 0 else str(value)
 
 
 def conditional_names(text: str) -> set[str]:
-    """Every name that a condition reads, in macros' bodies too: knobs among them may decide what is compiled."""
+    """All names that conditions read, directly or through macros; knobs among them may decide what is compiled."""
     names: set[str] = set()
     bodies: dict[str, set[str]] = {}
     for m in DIRECTIVE.finditer(hidden(text)):
@@ -76,8 +76,11 @@ class _Undecided(Exception):
 
 @dataclass
 class _Group:
-    """An open ``#if``. ``outer``: whether what stands around it is compiled; ``taken``: whether a branch was;
-    ``kept``: whether its directives stay, for the compiler to decide."""
+    """An open ``#if`` group.
+
+    ``outer``: whether the code around the group is compiled. ``taken``: whether an earlier branch of the group is
+    compiled. ``kept``: whether the group's directives stay in the text, for the compiler to decide.
+    """
 
     outer: bool
     taken: bool = False
@@ -85,7 +88,7 @@ class _Group:
 
 
 def view(text: str, knobs: Mapping[str, Value]) -> str:
-    """The text with blanks for what is not compiled where knobs have these values. Lines keep their numbers."""
+    """The text with code blanked out that is not compiled for these values of knobs. Lines keep their numbers."""
     plain = hidden(text)
     macros: dict[str, str | None] = {name: literal(v) for name, v in knobs.items()}
     groups: list[_Group] = []
@@ -107,7 +110,7 @@ def view(text: str, knobs: Mapping[str, Value]) -> str:
             if name.startswith("if"):
                 groups.append(_Group(active))
             elif not groups:
-                return text  # the compiler says so
+                return text  # unbalanced directives: the compiler reports them
             stays, active, spelt = _branch(groups[-1], name, rest, macros)
             if name == "endif":
                 groups.pop()
@@ -125,7 +128,10 @@ def view(text: str, knobs: Mapping[str, Value]) -> str:
 
 
 def _branch(group: _Group, name: str, rest: str, macros: Mapping[str, str | None]) -> tuple[bool, bool, str]:
-    """A directive of a group: whether it stays, whether what follows is compiled, and its name if it stays."""
+    """Evaluate a directive of a group.
+
+    Returns whether the directive stays in the text, whether the code after it is compiled, and its name if it stays.
+    """
     if not group.outer:
         return False, False, name
     if name == "endif":
@@ -167,7 +173,7 @@ def _defined(name: str, macros: Mapping[str, str | None]) -> bool:
 
 
 def _expanded(text: str, macros: Mapping[str, str | None], depth: int = 0) -> list[str]:
-    """The tokens of a condition, with the values of macros in their place."""
+    """The tokens of a condition after macro expansion."""
     if depth > _DEEPEST:
         raise _Undecided
     tokens = _TOKEN.findall(text)
@@ -196,7 +202,7 @@ def _expanded(text: str, macros: Mapping[str, str | None], depth: int = 0) -> li
 
 
 class _Condition:
-    """The value of a condition's tokens, by C's rules."""
+    """Evaluates a condition's tokens by C's rules."""
 
     def __init__(self, tokens: list[str]) -> None:
         self.tokens = tokens
@@ -224,7 +230,7 @@ class _Condition:
         return yes if test else no
 
     def _binary(self, least: int) -> int:
-        """Operations that bind at least so tightly."""
+        """Evaluate binary operations of a precedence of at least ``least``."""
         left = self._unary()
         while (found := _BINARY.get(self._next())) is not None and found[0] >= least:
             self.at += 1
@@ -274,4 +280,4 @@ _BINARY: dict[str, tuple[int, Callable[[int, int], int]]] = {
     "-": (9, operator.sub), "*": (10, operator.mul), "/": (10, _quotient),
     "%": (10, lambda a, b: a - b * _quotient(a, b)),
 }  # fmt: skip
-"""How tightly each operation binds, and its meaning."""
+"""Precedence and meaning of each binary operator."""

@@ -1,7 +1,8 @@
-"""A user's CUDA file for the emulator: the headers that its words need, and its variables in shared memory.
+"""Adapts a user's CUDA file to the emulator: the emulator's headers, and variables in shared memory.
 
-One text serves both compilers: what is written for one of them stands in ``TW_CUDA`` or ``TW_EMULATED``. Declarations
-that are no variables (in macros) are left, and the emulator's compiler refuses them in plain words.
+One text serves both compilers; code for only one compiler is inside ``TW_CUDA`` or ``TW_EMULATED``. Uses of
+``__shared__`` that do not parse as variables (in macros) stay as they are; the emulator's compiler rejects them with a
+plain message.
 """
 
 from __future__ import annotations
@@ -29,23 +30,23 @@ _HEADERS = {
     "functions": r"__(?:exp|exp10|log|log2|log10|sin|cos|tan|tanh|pow|sincos|fdivide|saturate)f|fdividef|rsqrtf?"
     r"|rcbrtf?|(?:sin|cos|sincos|tan)pif?|erfc?invf?|erfcxf?|normcdf(?:inv)?f?|r?norm(?:[34]d)?f?|rhypotf?",
 }
-"""Files of the emulator's folder ``cuda`` and the words that need them."""
+"""Files of the emulator's folder ``cuda``, each with the pattern of the identifiers that need the file."""
 
 _QUALIFIERS = ("alignas", "__align__", "__attribute__")
 _SCOPES = re.compile(r"\b(?:namespace|extern|struct|class|union)\b")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _ASSEMBLY = re.compile(r'[^"]*"(?:\\.|[^"\\])')
-"""What follows ``asm`` where it has instructions: an empty text has none."""
+"""Text after ``asm`` if the statement has instructions; an empty string literal has none."""
 
 
 def headers(words: Iterable[str]) -> list[str]:
-    """Which files of the emulator these words need, the least first."""
+    """Names of the emulator's files that ``words`` need, ``base`` first."""
     known = set(words)
     return ["base", *(n for n, form in _HEADERS.items() if any(re.fullmatch(form, w) for w in known))]
 
 
 def both(text: str, entry: str) -> str:
-    """The file with its shared memory, and the beginning and end of the kernel ``entry``, for either compiler."""
+    """The file for both compilers: shared memory, and the beginning and end of the kernel ``entry``, are adapted."""
     text = _without_other_names(text)
     file = _File(text)
     edits = [e for d in file.shared() for e in file.declared(d)] + file.frame(entry)
@@ -53,7 +54,7 @@ def both(text: str, entry: str) -> str:
 
 
 def _without_other_names(text: str) -> str:
-    """The text with ``__shared__`` in the place of macros that stand for it and other qualifiers."""
+    """The text with macros that stand for ``__shared__`` (and further qualifiers) expanded."""
     names = {}
     for m in DIRECTIVE.finditer(hidden(text)):
         found = re.fullmatch(r"\s*#\s*define\s+(\w+)\s+((?:\w+\s+)*__shared__(?:\s+\w+)*)\s*", m[0])
@@ -63,7 +64,7 @@ def _without_other_names(text: str) -> str:
 
 
 def _in_macros(text: str) -> Iterator[Edit]:
-    """The declarations that macros with parameters make, whose names may be among these."""
+    """Yield edits of declarations in the bodies of function-like macros; a macro's parameter may be a name."""
     for m in DIRECTIVE.finditer(hidden(text)):
         found = re.match(r"[ \t]*#[ \t]*define[ \t]+\w+\(([^()]*)\)", m[0])
         if found is None or "__shared__" not in m[0]:
@@ -78,9 +79,10 @@ def _in_macros(text: str) -> Iterator[Edit]:
 
 @dataclass(frozen=True)
 class _Shared:
-    """Variables in shared memory: the place of their declaration, its semicolon included, and what it says.
+    """A declaration of variables in shared memory, from ``start`` to ``end`` (after its semicolon).
 
-    ``types``: the declaration with each name as that of a type; ``local``: it stands within a function.
+    ``types``: the declaration with each variable's name replaced by a type's name, as in a ``typedef``. ``local``:
+    whether the declaration is inside a function.
     """
 
     start: int
@@ -93,7 +95,7 @@ class _Shared:
 
 
 class _File(Tokens):
-    """The tokens of a file, and the outermost braces of its functions. ``parameters``: it is a macro's body."""
+    """The tokens of a file, and its functions. ``parameters``: a macro's parameters, if the text is a macro's body."""
 
     def __init__(self, text: str, parameters: tuple[str, ...] | None = None) -> None:
         super().__init__(text)
@@ -102,7 +104,7 @@ class _File(Tokens):
         self.functions = list(self._functions())
 
     def _functions(self) -> Iterator[tuple[int, int, int]]:
-        """Of each function: the first token of its declaration, and its braces."""
+        """Yield for each function the token numbers of its declaration's begin, its opening and its closing brace."""
         start = n = 0
         while n < len(self.words):
             if self.words[n] == "{":
@@ -120,12 +122,16 @@ class _File(Tokens):
     # ------------------------------------------------------------------ shared memory
 
     def shared(self) -> list[_Shared]:
-        """Every declaration of variables in shared memory."""
+        """All declarations of variables in shared memory."""
         found = (self._declaration(n) for n, token in enumerate(self.words) if token == "__shared__")
         return [d for d in found if d is not None]
 
     def declared(self, d: _Shared) -> Iterator[Edit]:
-        """What makes references of variables: where they stand, or in every function that names those of the file."""
+        """Yield edits that turn variables into references.
+
+        A local declaration becomes references in place. For a declaration at file level, each function that names its
+        variables gets references.
+        """
         original = self.text[d.start : d.end]
         made = f"typedef {d.types};"
         if d.local:
@@ -203,7 +209,7 @@ class _File(Tokens):
         return _Shared(start, end, dynamic, said, called, tuple(align), local)
 
     def _pieces(self, kept: list[int]) -> Iterator[list[int]]:
-        """The declarators, the first with the type before it: what stands between commas outside of brackets."""
+        """Split a declaration's tokens at commas outside of brackets; the type stays with the first declarator."""
         piece: list[int] = []
         angle, skip = 0, -1
         for n in kept:
@@ -222,7 +228,7 @@ class _File(Tokens):
         yield piece
 
     def _name(self, piece: list[int]) -> int | None:
-        """The token that a declarator names: the last word outside of brackets, or that within ``(*name)``."""
+        """Number of the token with a declarator's name: the last word outside of brackets, or inside ``(*name)``."""
         found, skip, angle = None, -1, 0
         for n in piece:
             token = self.words[n]
@@ -240,16 +246,16 @@ class _File(Tokens):
                 found = n
         return found
 
-    # ------------------------------------------------------------------ the rest
+    # ------------------------------------------------------------------ assembly and kernel bounds
 
     def assembly(self) -> Iterator[Edit]:
-        """What refuses instructions of a GPU in plain words."""
+        """Yield edits that make the emulator reject inline GPU assembly with a plain message."""
         for n, token in enumerate(self.words):
             if token in ("asm", "__asm__", "__asm") and _ASSEMBLY.match(self.text, self.ends[n]):
                 yield self.starts[n], self.ends[n], f"TW_CUDA({token}) TW_EMULATED(CUDA_ASM)"
 
     def frame(self, entry: str) -> list[Edit]:
-        """What tells an early return from a kernel's end, and holds a block to ``__launch_bounds__``."""
+        """Edits that mark a kernel's begin and end, to detect early returns and to check ``__launch_bounds__``."""
         for start, opening, closing in self.functions:
             words = self.words[start:opening]
             if entry not in words or "__global__" not in words:

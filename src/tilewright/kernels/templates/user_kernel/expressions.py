@@ -1,8 +1,8 @@
-"""The small language of constraints and launch sizes: Python's arithmetic over knobs and sizes, nothing else.
+"""The expression language of constraints and launch sizes: Python's arithmetic over knobs and sizes.
 
-Whole numbers, exact fractions and texts; ``+ - * / // % **``, ``& | ^`` of whole numbers and conditions, comparisons,
-``and or not``, ``a if c else b``, ``x in (1, 2)``, and the functions of :data:`FUNCTIONS`. It is parsed, never run: no
-attribute, no subscript, no other call exists.
+Values are integers, exact fractions and strings. Operations: ``+ - * / // % **``, ``& | ^`` of integers and conditions,
+comparisons, ``and or not``, ``a if c else b``, ``x in (1, 2)``, and the functions of :data:`FUNCTIONS`. Expressions are
+parsed and interpreted, never executed as Python: attributes, subscripts and calls of all other functions are rejected.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LONGEST = 1000  # characters
 
 
 class NoValue(Exception):
-    """An expression has no value for these knobs: a division by zero, a number beyond reason."""
+    """An expression has no value for the given knobs, such as a division by zero or a number of too many bits."""
 
 
 def _ceildiv(a: Any, b: Any) -> Any:
@@ -36,7 +36,7 @@ FUNCTIONS: dict[str, tuple[int, Callable[..., Any]]] = {
     "ceildiv": (2, _ceildiv),
     "roundup": (2, lambda a, b: _ceildiv(a, b) * b),
 }
-"""Name -> number of operands (negative: at least so many), meaning."""
+"""Functions by name: number of operands (negative: the minimum, negated), and meaning."""
 
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: lambda a, b: a + b,
@@ -64,21 +64,21 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 
 @dataclass(frozen=True)
 class Expression:
-    """A parsed expression; ``names`` are those that it reads, in order."""
+    """A parsed expression. ``names``: the knobs and sizes that it reads, in order of occurrence."""
 
     text: str
     names: tuple[str, ...]
     node: ast.expr
 
     def value(self, names: Mapping[str, Any]) -> Any:
-        """Its value: a whole number where it is one. Raises ``NoValue``."""
+        """Evaluate the expression; an integral fraction becomes an integer. Raises ``NoValue``."""
         try:
             return _plain(_value(self.node, names))
         except (ZeroDivisionError, OverflowError, TypeError) as e:
             raise NoValue(f"{self.text}: {e}") from None
 
     def whole(self, names: Mapping[str, Any]) -> int:
-        """Its value, which must be a whole number. Raises ``NoValue``."""
+        """Evaluate the expression, whose value must be an integer. Raises ``NoValue``."""
         value = self.value(names)
         if isinstance(value, bool) or not isinstance(value, int):
             raise NoValue(f"{self.text} is {value}, which is not a whole number")
@@ -86,7 +86,7 @@ class Expression:
 
 
 def parse(text: str, what: str, known: Iterable[str]) -> Expression:
-    """One expression over the names ``known``. Raises ``UsageError`` that says where ``what`` is wrong."""
+    """Parse one expression over the names ``known``. Raises ``UsageError`` that names ``what`` and the mistake."""
     found = parse_list(text, what, known)
     if len(found) != 1:
         raise UsageError(f"{what} {text!r} is {len(found)} expressions", "Give one, without a comma at its end")
@@ -94,7 +94,7 @@ def parse(text: str, what: str, known: Iterable[str]) -> Expression:
 
 
 def parse_list(text: str, what: str, known: Iterable[str]) -> tuple[Expression, ...]:
-    """Expressions with commas between them."""
+    """Parse comma-separated expressions over the names ``known``. Raises ``UsageError``."""
     if len(text) > _LONGEST:
         raise UsageError(f"{what} has {len(text)} characters", f"At most {_LONGEST} are taken")
     try:
@@ -115,7 +115,7 @@ def parse_list(text: str, what: str, known: Iterable[str]) -> tuple[Expression, 
 
 
 def _check(node: ast.AST, text: str, what: str, known: tuple[str, ...]) -> None:
-    """Refuse everything that is not in the language."""
+    """Raise ``UsageError`` for a node that is not in the language."""
 
     def refuse(why: str, hint: str = "") -> UsageError:
         return UsageError(

@@ -1,4 +1,4 @@
-"""A user's kernel as a value: its source, the macros to tune, how it is launched, what it must compute."""
+"""A user's kernel as a value: source, macros to tune, launch sizes, and reference operator."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tilewright.serialization import Json
 
 CPU, CUDA = ".cpp .cc .cxx .c", ".cu .cuh"
 KINDS = {**dict.fromkeys(CPU.split(), "cpu"), **dict.fromkeys(CUDA.split(), "cuda")}
-"""File endings, and the kind of target that they are for."""
+"""Kind of target by file ending."""
 
 PREFIX = "own_"
-"""What every own template's name begins with."""
+"""Prefix of the template names of users' kernels."""
 
-_MOST_VARIANTS = 64  # views of a file that are looked at before anything is compiled
+_MOST_VARIANTS = 64  # number of views of a file that are checked before compilation
 _RESERVED = ("tw", "TW_", "emu", "__")
 
 
@@ -36,8 +36,8 @@ class UserKernel(Json):
     """A kernel to tune. Make one with :func:`own_kernel`.
 
     ``text``: the file with its local includes. ``knobs``: macros and their values. ``constraints``, ``grid``,
-    ``block``, ``shared``, ``parameters``: texts of expressions over knobs and sizes. ``reference``: the
-    operator that says what is computed. ``with_templates``: search the built-in templates too.
+    ``block``, ``shared``, ``parameters``: texts of expressions over knobs and sizes. ``reference``: name of the
+    operator that the kernel computes. ``with_templates``: search the built-in templates too.
     """
 
     path: str
@@ -55,33 +55,36 @@ class UserKernel(Json):
 
     @property
     def kind(self) -> str:
-        """The kind of target that it is written for."""
+        """Kind of target that the kernel is written for: ``cpu`` or ``cuda``."""
         return KINDS[Path(self.path).suffix]
 
     @property
     def label(self) -> str:
-        """The file's name."""
+        """Name of the file, without its folder."""
         return Path(self.path).name
 
     @cached_property
     def name(self) -> str:
-        """The template's name: another one for every other source, set of knobs or way to launch."""
+        """Name of the kernel's template; it has a digest of the source, the knobs and the launch."""
         what = [self.kind, self.text, self.entry, [[k, list(v)] for k, v in self.knobs], list(self.constraints)]
         return f"{PREFIX}{self.entry}_{digest([*what, self.grid, self.block, self.shared, self.parameters])[:12]}"
 
     @cached_property
     def listing(self) -> str:
-        """The lines of the file itself, without those that it includes: what line numbers count."""
+        """The lines of the file itself, without included files, so that line numbers match."""
         return source.listing(self.text, self.label)
 
     @cached_property
     def deciding(self) -> tuple[str, ...]:
-        """The knobs that conditions of the file read, which may decide what is compiled."""
+        """The knobs that preprocessor conditions of the file read; they may decide what is compiled."""
         mentioned = conditional_names(self.text)
         return tuple(name for name, _ in self.knobs if name in mentioned)
 
     def variants(self) -> Iterator[dict[str, Value]]:
-        """Values of all knobs such that every view of the file occurs: the first ones, but for those that decide."""
+        """Yield values of all knobs that cover every view of the file.
+
+        The :attr:`deciding` knobs take all combinations, up to a limit; all other knobs keep their first value.
+        """
         first = {name: values[0] for name, values in self.knobs}
         choices = dict(self.knobs)
         for chosen in islice(product(*(choices[name] for name in self.deciding)), _MOST_VARIANTS):
@@ -89,7 +92,7 @@ class UserKernel(Json):
 
     @cached_property
     def operator(self) -> Operator:
-        """What it must compute. Raises ``UsageError`` or ``OperatorError`` for a reference that is none."""
+        """The reference operator. Raises ``UsageError`` or ``OperatorError`` for an invalid reference."""
         if self.given is not None:
             return self.given
         return get_operator(self.reference)
@@ -111,7 +114,7 @@ class UserKernel(Json):
         return [*words, *(["--with-templates"] if self.with_templates else [])]
 
     def target(self, asked: str) -> str:
-        """The target to tune for where ``asked`` was asked for. Raises ``UsageError`` for one of another kind."""
+        """The target to tune for, given the requested target. Raises ``UsageError`` for a target of another kind."""
         if asked == "auto":
             return "cuda" if self.kind == "cuda" else "auto"
         if asked.partition(":")[0] != self.kind:
@@ -123,7 +126,7 @@ class UserKernel(Json):
 
 
 def is_kernel_file(name: str) -> bool:
-    """Whether a name is that of a C++ or CUDA file rather than of an operator."""
+    """Whether a name has the ending of a C++ or CUDA file, and so does not name an operator."""
     return Path(name).suffix in KINDS
 
 
@@ -190,7 +193,7 @@ def parse_knob(text: str) -> tuple[str, tuple[Value, ...]]:
 
 
 def _read_back(text: str) -> tuple[str, tuple[Value, ...]] | None:
-    """A knob as ``--knob`` reads it; ``None`` where ``--knob`` refuses the text."""
+    """A knob as ``--knob`` reads it; ``None`` if ``--knob`` rejects the text."""
     try:
         return parse_knob(text)
     except UsageError:
@@ -229,7 +232,7 @@ def _reference(given: str | Operator | Callable[..., Any]) -> tuple[Operator | N
 
 
 def _check(kernel: UserKernel) -> None:
-    """Refuse what cannot fit the file, before anything is compiled."""
+    """Raise ``UsageError`` for options that cannot fit the file, before anything is compiled."""
     label = kernel.label
     for values in kernel.variants():
         _check_function(kernel, values)
@@ -264,7 +267,7 @@ def _check(kernel: UserKernel) -> None:
 
 
 def _check_function(kernel: UserKernel, values: Mapping[str, Value]) -> None:
-    """See that the entry is there once, and that it is a kernel, where knobs have these values."""
+    """Check that the file defines the entry once, and as a kernel, for these values of knobs."""
     where = kernel.label + "".join(f" with {n}={values[n]}" for n in kernel.deciding)
     prefix = source.find(view(kernel.text, values), kernel.entry, where).prefix.split()
     if kernel.kind == "cpu":

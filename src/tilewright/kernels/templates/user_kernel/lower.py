@@ -1,4 +1,4 @@
-"""The text around a user's kernel: its macros before it, and what calls it after it."""
+"""Prints the source around a user's kernel: macros before the file, and the entry point after it."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _FOR_BOTH = """\
 #define TW_OWN_FILE "{label}"
 #endif"""
 FIRST_LINE = "#line 1 TW_OWN_FILE\n"
-"""What stands before the user's file in a CUDA kernel's text."""
+"""Last line before the user's file in a CUDA kernel's source."""
 
 
 def cpu_kernel(kernel: UserKernel, bound: Binding, candidate: Candidate) -> LoweredKernel:
-    """The user's file, then the entry point of the binary interface that calls it."""
+    """The kernel's source for a CPU: the user's file, then an entry point that calls the user's function."""
     values = candidate.schedule.values
     call = ", ".join(_cpu_argument(a, bound, values) for a in bound.arguments)
     done = f"return {kernel.entry}({call});" if bound.returns_int else f"{kernel.entry}({call}); return 0;"
@@ -51,7 +51,10 @@ def cpu_kernel(kernel: UserKernel, bound: Binding, candidate: Candidate) -> Lowe
 
 
 def cuda_kernel(kernel: UserKernel, bound: Binding, candidate: Candidate) -> LoweredKernel:
-    """The user's file with the kernel under the candidate's symbol; the launch lists its parameters."""
+    """The kernel's source for CUDA: the user's file, with the kernel renamed to the candidate's symbol.
+
+    The launch lists the kernel's parameters.
+    """
     values = candidate.schedule.values
     names = bound.names(values)
     try:
@@ -68,7 +71,7 @@ def cuda_kernel(kernel: UserKernel, bound: Binding, candidate: Candidate) -> Low
     words = source.words(" ".join([text, *map(str, values.values())]))
     made = "\n".join(
         [
-            "#ifdef TW_EMU_CALL",  # whose reports name lines of "kernel"
+            "#ifdef TW_EMU_CALL",  # the emulator's reports name lines of "kernel"
             *(f'#include "cuda/{name}.h"' for name in emulated.headers(words)),
             _FOR_BOTH.format(label=kernel.label),
             *_macros(values),

@@ -1,4 +1,4 @@
-"""Numbers that a kernel's parameters get: what each type holds, and that a value fits."""
+"""Numbers as arguments of a kernel: how C types are passed, and whether a value fits its type."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KINDS = {
     "long int": "int64", "long long int": "int64", "size_t": "int64", "ptrdiff_t": "int64", "int64_t": "int64",
     "uint64_t": "int64", "float": "float32", "double": "float64",
 }  # fmt: skip
-"""C types of numbers that a kernel takes, and how they are passed."""
+"""C types of numeric parameters, and the type as which each is passed."""
 
 _NARROW = {
     "bool": (0, 1), "char": (-128, 127), "signed char": (-128, 127), "int8_t": (-128, 127), "unsigned char": (0, 255),
@@ -26,12 +26,12 @@ _MOST = {"float": 3.4028235677973366e38, "float32": 3.4028235677973366e38}  # fr
 
 
 def is_narrow(type_: str) -> bool:
-    """Whether a C type has fewer bytes than numbers are passed in."""
+    """Whether a C type has fewer than 32 bits, the smallest size in which numbers are passed."""
     return type_ in _NARROW
 
 
 def bounds(type_: str) -> tuple[int, int] | None:
-    """The least and the greatest whole number of a C type, or of ``int32`` and ``int64``; ``None`` for other types."""
+    """The least and the greatest integer of a C type, or of ``int32`` and ``int64``; ``None`` for any other type."""
     if type_ in _NARROW:
         return _NARROW[type_]
     kind = KINDS.get(type_, type_)
@@ -45,9 +45,12 @@ def bounds(type_: str) -> tuple[int, int] | None:
 
 @dataclass(frozen=True)
 class Argument:
-    """What one parameter gets. ``kind``: ``tensor`` (its number, the output last), ``env``, or how a number
-    is passed: an expression (of whole numbers) or a number (real ones). ``type``: the parameter's in C,
-    empty where it is not known; ``name``: the parameter's, or what it is given as."""
+    """The argument of one parameter.
+
+    ``kind``: ``tensor``, ``env``, or the type as which a number is passed. ``value``: the number of a tensor (the
+    output last), an expression for an integer, or a real number. ``type``: the parameter's C type, empty if unknown.
+    ``name``: name of the parameter, or the text that was given for it.
+    """
 
     kind: str
     value: Any
@@ -56,11 +59,11 @@ class Argument:
 
     @property
     def expression(self) -> Expression | None:
-        """Of a whole number."""
+        """The expression of an integer argument; ``None`` for every other argument."""
         return self.value if isinstance(self.value, Expression) else None
 
     def number(self, names: Mapping[str, Any]) -> int | float:
-        """Its value. Raises ``NoValue`` where it has none, or does not fit the type."""
+        """Value of a numeric argument. Raises ``NoValue`` if it has no value or does not fit its type."""
         if self.expression is None:
             return self._real(float(self.value))
         value = self.expression.whole(names)
@@ -71,7 +74,7 @@ class Argument:
         return value
 
     def passed(self, names: Mapping[str, Any]) -> int | float:
-        """Its value as drivers take it: unsigned numbers by their bits. Raises ``NoValue``."""
+        """Value as the driver expects it: an unsigned number as the signed number of equal bits. Raises ``NoValue``."""
         value = self.number(names)
         if self.kind in ("int32", "int64") and isinstance(value, int):
             bits = int(self.kind[3:])
@@ -91,7 +94,7 @@ class Argument:
 
 
 def literal(argument: Argument, names: Mapping[str, Any]) -> str:
-    """The value as C++ text. Raises ``NoValue``."""
+    """C++ literal of an argument's value. Raises ``NoValue``."""
     value = argument.number(names)
     if isinstance(value, float):
         if math.isfinite(value):

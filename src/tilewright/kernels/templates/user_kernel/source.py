@@ -1,7 +1,7 @@
-"""Reading a user's C++ or CUDA file: its local includes, its functions, and what a function takes.
+"""Reads a user's C++ or CUDA file: local includes, functions, and the parameters of a function.
 
-A reader of declarations, not of C++: enough to find one function and its parameters, and to say so where a
-declaration is beyond it.
+It parses declarations only, not all of C++: enough to find one function and its parameters, and to report a declaration
+that it cannot parse.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from tilewright.kernels.templates.user_kernel.conditions import DIRECTIVE, Edit,
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"[^\n]*$', re.MULTILINE)
 _TOKEN = re.compile(r"[A-Za-z_]\w*|::|->|\d[\w.']*|\S")
 _WORD = re.compile(r"[A-Za-z_]\w*")
-LONGEST = 1 << 20  # characters of a file with everything that it includes
+LONGEST = 1 << 20  # largest number of characters of a file with its includes
 
 ELEMENTS = {
     spelling: tuple(d.name for d in DTYPES.values() if spelling in d.spellings)
     for spelling in (s for d in DTYPES.values() for s in d.spellings)
 }
-"""What the elements behind a pointer of these types may be; other types are taken on trust."""
+"""Element types of tensors that each C type of a pointer may point to; any other C type is accepted unchecked."""
 
 
 def read(path: Path) -> str:
-    """A file's text with its quoted includes put in, each once. Raises ``UsageError``."""
+    """A file's text with its quoted includes expanded, each once. Raises ``UsageError``."""
     text = _read(path, path.name, set())
     if len(text) > LONGEST:
         raise UsageError(f"{path} has {len(text)} characters with its includes", f"Shorten it to {LONGEST} or fewer")
@@ -65,7 +65,7 @@ _LINE = re.compile(r'#line (\d+) "([^"\n]*)"')
 
 
 def listing(text: str, label: str) -> str:
-    """The lines of the file called ``label`` alone, of a text with its includes put in."""
+    """The lines of the file ``label`` alone, from a text with expanded includes."""
     lines: dict[int, str] = {}
     number, mine = 1, True
     for line in text.split("\n"):
@@ -79,20 +79,20 @@ def listing(text: str, label: str) -> str:
 
 
 def relabelled(text: str, label: str, shown: str) -> str:
-    """The text with ``shown`` as the name of the file ``label`` behind what it includes."""
+    """The text with ``shown`` in place of the file name ``label`` in ``#line`` directives, which follow includes."""
     return re.sub(rf'^(#line \d+ )"{re.escape(label)}"$', rf"\1{shown}", text, flags=re.MULTILINE)
 
 
 def words(text: str) -> set[str]:
-    """Every identifier, outside of comments and literals."""
+    """All identifiers of a text outside of comments and literals."""
     return set(_WORD.findall(hidden(text)))
 
 
 class Tokens:
-    """The words and signs of a text, without comments, literals and directives.
+    """The tokens of a text (``words``), without comments, literals and directives.
 
-    ``plain``: the text without those, every character in its place; ``starts`` and ``ends``: the places of each of
-    ``words``; ``pairs``: the number of each bracket's other half, where it has one.
+    ``plain``: the text with comments, literals and directives blanked out. ``starts`` and ``ends``: positions of each
+    token in the text. ``pairs``: for each matched bracket's token number, the number of the matching bracket.
     """
 
     def __init__(self, text: str) -> None:
@@ -118,7 +118,7 @@ class Tokens:
 class Function:
     """A function's definition or declaration at the top level, or in an ``extern "C"`` block.
 
-    ``start``: where its declaration begins in the text; ``prefix``: what stands before its name.
+    ``start``: position of its declaration in the text. ``prefix``: text of the declaration before the function's name.
     """
 
     name: str
@@ -167,7 +167,7 @@ def functions(text: str) -> tuple[Function, ...]:
 
 
 def _after(tokens: Tokens, n: int) -> str:
-    """The token after a parameter list, past what may stand there."""
+    """The token after a parameter list and its specifiers (``noexcept``, attributes, ``const``)."""
     words = tokens.words
     while n < len(words) and words[n] in ("noexcept", "__attribute__", "const"):
         n += 1
@@ -177,7 +177,7 @@ def _after(tokens: Tokens, n: int) -> str:
 
 
 def find(text: str, entry: str, path: str) -> Function:
-    """The definition of ``entry``. Raises ``UsageError`` that says what there is."""
+    """The definition of the function ``entry``. Raises ``UsageError`` that lists the file's functions."""
     found = [f for f in functions(text) if f.defined]
     mine = [f for f in found if f.name == entry]
     if not mine:
@@ -197,7 +197,7 @@ def find(text: str, entry: str, path: str) -> Function:
 
 
 def renamed(text: str, name: str, symbol: str, *, c_linkage: bool) -> str:
-    """The text with a function's name replaced, and C linkage for it where it has none."""
+    """The text with a function renamed to ``symbol``. ``c_linkage``: declare it ``extern "C"`` if it is not."""
     plain = hidden(text)
     edits: list[Edit] = []
     for m in _WORD.finditer(plain):
@@ -217,7 +217,7 @@ def renamed(text: str, name: str, symbol: str, *, c_linkage: bool) -> str:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter as it is declared: its name, its type without qualifiers, whether it is a pointer (to const)."""
+    """A declared parameter: name, type without qualifiers, whether it is a pointer, whether its type is const."""
 
     name: str
     type: str
@@ -229,7 +229,7 @@ _QUALIFIERS = ("restrict", "__restrict__", "__restrict", "volatile", "register",
 
 
 def parameters(function: Function, path: str) -> tuple[Parameter, ...]:
-    """What a function takes. Raises ``UsageError`` for a declaration that cannot be read."""
+    """The parameters of a function. Raises ``UsageError`` for a declaration that cannot be parsed."""
     text = re.sub(
         r"__align__\s*\([^()]*\)|__attribute__\s*\(\([^()]*(?:\([^()]*\))?[^()]*\)\)", " ", function.parameters
     )
@@ -265,7 +265,7 @@ def _parameter(text: str, function: str, path: str) -> Parameter:
 
 
 def fixed_macros(text: str, names: Iterable[str]) -> list[tuple[str, int]]:
-    """Names that the file defines itself, whatever was defined before, with the line of each."""
+    """The ``names`` that the file defines unconditionally, each with its line number."""
     wanted = set(names)
     plain = hidden(text)
     conditions: list[str] = []

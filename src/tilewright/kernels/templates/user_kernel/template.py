@@ -1,4 +1,4 @@
-"""The template of one user's kernel: its space is the knobs' values, its code the user's with macros before it."""
+"""The template of one user's kernel: the knobs are its macros, the source is the user's file behind their values."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tilewright.kernels.templates.user_kernel.lower import cpu_kernel, cuda_kern
 from tilewright.search_space import Choice, Constraint, SearchSpace
 
 Test = Callable[[Mapping[str, Any]], Any]
-"""Whether a rule holds, of the values of sizes and knobs by name."""
+"""A predicate on the values of sizes and knobs by name."""
 
 _GRID = ((1 << 31) - 1, 65535, 65535)
 _BLOCK = (1024, 1024, 64)
 
 
 class UserTemplate:
-    """A template of one kernel. Its name tells it from every other source, so its version never changes."""
+    """A template of one user's kernel. Its name has a digest of the source, so its version never changes."""
 
     version = 1
 
@@ -39,9 +39,9 @@ class UserTemplate:
         return task.target.kind in self.kinds
 
     def bind(self, task: Task, values: Mapping[str, Value] | None = None) -> Binding:
-        """The kernel fitted to the task's workload, as its file is with these values of knobs, the first unless given.
+        """Bind the kernel to the task's workload, for given values of knobs or else for their first values.
 
-        Raises ``UsageError`` where it does not fit.
+        Raises ``UsageError`` if the kernel does not fit the workload.
         """
         given = next(self.kernel.variants()) if values is None else values
         return _bound(self.kernel, task, tuple((name, given[name]) for name in self.kernel.deciding))
@@ -50,11 +50,11 @@ class UserTemplate:
         return _space(self.kernel, task)
 
     def default(self, task: Task) -> Schedule:
-        """The first legal combination, in the order in which values are given."""
+        """The first legal combination, in the given order of values."""
         return next(iter(self.space(task)))
 
     def nests(self, task: Task, schedule: Schedule) -> tuple[LoopNest, ...]:
-        """The computation's own loops: how a user's code orders them is not known."""
+        """The loop nests of the computation; the order of the loops in the user's code is unknown."""
         self.space(task).check(schedule)
         return _plain_nests(Program.loads(task.workload.program))
 
@@ -68,8 +68,8 @@ class UserTemplate:
         names = bound.names(schedule.values)
         blocks, threads = (prod(e.whole(names) for e in sides) for sides in (bound.grid, bound.block))
         shared = bound.shared.whole(names) if bound.shared else 0
-        known = occupied(task.target, blocks, threads, 1, shared)  # registers are not known: as if they never ran out
-        return {name: float(known.get(name, nan)) for name in STATIC}  # not a number: not known
+        known = occupied(task.target, blocks, threads, 1, shared)  # the number of registers is unknown: 1 is no limit
+        return {name: float(known.get(name, nan)) for name in STATIC}  # NaN: unknown
 
     def lower(self, candidate: Candidate) -> LoweredKernel:
         self.space(candidate.task).check(candidate.schedule)
@@ -91,7 +91,7 @@ def _space(kernel: UserKernel, task: Task) -> SearchSpace:
     rules: list[Constraint] = []
 
     def rule(reads: Iterable[str], reason: str, test: Test) -> None:
-        """A rule over the knobs among ``reads``; where an expression has no value it does not hold."""
+        """Add a rule over the knobs among ``reads``; it fails where an expression has no value."""
 
         def holds(values: Mapping[str, Value]) -> bool:
             try:
@@ -129,7 +129,7 @@ def _space(kernel: UserKernel, task: Task) -> SearchSpace:
 
 
 def _fit(kernel: UserKernel, task: Task, names: Mapping[str, Value]) -> bool:
-    """That numbers fit their parameters, as the file is with these knobs. Raises ``NoValue`` for one that does not."""
+    """Whether all numbers fit their parameters for these knobs: returns true, or raises ``NoValue``."""
     for a in _bound(kernel, task, tuple((name, names[name]) for name in kernel.deciding)).arguments:
         if a.expression is not None:
             a.number(names)
