@@ -1,15 +1,15 @@
 """Prints an attention with online softmax: strips of queries, blocks of keys, and the entry point.
 
-A task loops over the blocks of keys of a strip of queries. For each block it computes the scores by register tiles,
-the online softmax (running maximum, weights, sum of weights), and the product with the values by register tiles. The
-result is rescaled when the maximum grows. Scores lie in the workspace as [key][query], the result as [width][query];
-the final result is transposed.
+A task loops over the blocks of keys of a strip of queries. For each block it computes the scores by register tiles, the
+online softmax, and the PV product by register tiles. The online softmax updates the running maximum and the sum of
+weights, and rescales the result when the maximum grows. Scores lie in the workspace as [key][query], the result as
+[width][query]; the final result is transposed.
 
 - Blocks that a mask leaves out are not read, so infinity or NaN in their values does not spread.
 - Values from their valid length on are not read.
 - Paged keys and values are gathered, one block of keys at a time.
-- If the keys of a strip are split among tasks (Flash-Decoding), each task stores its result, maximum and sum, and a
-  second pass merges them.
+- If the keys of a strip are split among tasks (Flash-Decoding), each task stores its result, maximum and sum. A second
+  pass merges these partial results.
 """
 
 from __future__ import annotations

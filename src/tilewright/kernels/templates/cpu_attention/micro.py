@@ -11,7 +11,7 @@ from tilewright.kernels.templates.cpu_attention.geometry import AttentionTiling
 
 
 def score_tile(p: AttentionTiling, rows: int) -> str:
-    """``s[i][query] = sum over r of k[i][r] * q[r][query]`` for ``rows`` keys."""
+    """C++ function of a QK tile: ``s[i][query] = sum over r of k[i][r] * q[r][query]`` for ``rows`` keys."""
     (along, inner), w, lanes = p.steps(p.a.k), p.strip, p.lanes
     depth, unrolled, _ = p.nests[0].spans("r")
     lines = [
@@ -39,7 +39,10 @@ def _step(p: AttentionTiling, sums: str, strips: str, at: int, elements: list[st
 
 
 def value_tile(p: AttentionTiling, rows: int) -> str:
-    """``o[i][query] = o * c[query] + sum over j of v[j][i] * s[j][query]``; without ``o * c`` for the first block."""
+    """C++ function of a PV tile: ``o[i][query] = o * c[query] + sum over j of v[j][i] * s[j][query]``.
+
+    The first block of keys leaves out ``o * c``.
+    """
     (along, inner), w, lanes = p.steps(p.a.v), p.strip, p.lanes
     lines = [
         f"TW_NOINLINE void values_{rows}(long n, const float *TW_RESTRICT v, const float *TW_RESTRICT s, "

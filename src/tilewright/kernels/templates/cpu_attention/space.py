@@ -124,7 +124,7 @@ def default(a: Attention, target: Target, within: SearchSpace) -> dict[str, Valu
     v, r, e = min(close, key=lambda t: (abs(t[0] * t[1] - wanted) + abs(t[0] * t[2] - wanted), t))
     options = within.options
     strip = v * (target.vector_bytes // ITEM) * ITEM
-    # The scores of a block stay in half of the first-level cache; keys or values pass through the other half.
+    # The scores of a block stay in half of the first-level cache; keys or values pass through the rest.
     room = max(1, target.l1_bytes // 2 // strip)
     blocks = [int(b) for b in options["KB"] if int(b) >= r]
     values: dict[str, Value] = {

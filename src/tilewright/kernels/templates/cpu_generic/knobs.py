@@ -218,7 +218,7 @@ def default(program: Program, target: Target, within: SearchSpace) -> dict[str, 
 def parts(program: Program, inline: frozenset[str], epilogue: frozenset[str]) -> tuple[Part, ...]:
     """The parts of a program: stages with fused producers and epilogues, as the arguments choose.
 
-    The combination must be one that the search space allows.
+    The search space must allow the combination.
     """
     found = split(program, inline, epilogue)
     assert found is not None

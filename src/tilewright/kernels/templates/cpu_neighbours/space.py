@@ -152,7 +152,7 @@ def space(n: Neighbours, target: Target, template: str, version: int) -> SearchS
 def default(n: Neighbours, target: Target, within: SearchSpace) -> dict[str, Value]:
     """The default schedule: the tile with the least work.
 
-    Tiles whose scratch fits a quarter of the second-level cache come first, and then those that occupy all threads.
+    Tiles whose scratch fits a quarter of the second-level cache are preferred, then tile sizes that occupy all threads.
     """
     axis = rolled(n)
 

@@ -1,10 +1,10 @@
 """Prints the accumulation of moments (``moments.py``) in blocks of vectors that are in registers.
 
 Each lane keeps a pivot (the lane's first element), the sum of elements minus the pivot, and the sum of their squared
-deviations. All lanes share one count. A block of ``k`` vectors adds, lane by lane, the block's sum, its squared
-deviations from the block's mean, and a term for the distance between the block's mean and the running mean. The pivot
-only affects rounding: it makes rounding errors proportional to the elements' spread. A tail is a block of one
-partial vector; tails have separate accumulators, and their unused lanes are masked out at the end.
+deviations. All lanes share one count. A block of ``k`` vectors adds to each lane the block's sum and its squared
+deviations from the block's mean. It also adds a term for the distance between the block's mean and the running mean.
+The pivot only affects rounding: it makes rounding errors proportional to the elements' spread. A tail is a block of
+one partial vector; tails have separate accumulators, and their unused lanes are masked out at the end.
 """
 
 from __future__ import annotations

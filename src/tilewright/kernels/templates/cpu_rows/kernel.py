@@ -70,7 +70,7 @@ def _cut(plan: RowTiling, every: LoopNest) -> Loop:
 
 
 def _nests(plan: RowTiling) -> tuple[LoopNest, ...]:
-    """The passes over the row, in order."""
+    """The loop nests of all passes over the rows, in order."""
     return tuple(_nest(plan, n) for n in range(plan.program.passes))
 
 

@@ -57,7 +57,7 @@ def _real(s: RowStage) -> bool:
     return dtype in TOLERANCE and s.body[0].dtype == dtype
 
 
-# --------------------------------------------------------------------------- what is recognised
+# --------------------------------------------------------------------------- recognition
 
 
 def _deviates(p: RowProgram, first: RowStage, about: RowStage, numbers: ValueNumbers) -> float | None:

@@ -27,7 +27,7 @@ from tilewright.kernels.templates.cpu_rows.space import NEXT_ROW, REGISTERS, Row
 from tilewright.kernels.templates.tiles import ceildiv
 
 LINE = 64
-"""Bytes of a cache line."""
+"""Size of a cache line in bytes."""
 
 Bodies = Mapping[str, tuple[Expr, ...]]
 
@@ -178,7 +178,7 @@ class Passes:
         return s.monoid is not None and s.name not in self.p.moments and widened(s.monoid)
 
     def _take_in(self, w: Writer, long: list[RowStage], rows: int) -> None:
-        """Add blocks of long sums to their totals."""
+        """Print the addition of a block of each long sum to the sum's total."""
         for s in long:
             for q in range(rows):
                 block = pairwise([f"{s.name}a0_{q}_{v}" for v in range(self.plan.vectors)])

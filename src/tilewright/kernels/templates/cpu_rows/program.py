@@ -169,7 +169,7 @@ def _accumulated(s: RowStage, renamed: Mapping[str, Expr], width: int) -> RowSta
     return replace(s, body=body, monoid=Monoid(m.name, m.identity, m.combine, cast(m.finish, s.dtype)))
 
 
-# --------------------------------------------------------------------------- what is refused
+# --------------------------------------------------------------------------- programs that the template refuses
 
 
 @lru_cache(maxsize=256)

@@ -29,7 +29,10 @@ The kernel has separate code for each number of vectors up to this one.
 """
 
 SIDE = 4
-"""Largest number of interleaved rows. With blocks of columns, twice this number of rows form a group."""
+"""Largest number of interleaved rows, which one loop over columns computes together (unroll and jam).
+
+With blocks of columns, a group may have twice this number of rows.
+"""
 
 BLOCK = 4
 """Smallest number of vectors in a block of moments that is worth its cost."""
@@ -58,9 +61,9 @@ class RowTiling:
     """A schedule applied to one program.
 
     ``program``: with the knob ``moments``, the program that computes sums from moments. ``rows``: number of
-    interleaved rows, each with ``vectors`` accumulators of ``lanes`` elements. With ``columns``, rows run in sequence,
-    and the last pass goes by blocks of ``columns`` elements (``kernel.py``). ``keep``: where maps that several
-    passes need are kept. ``block``: rows per task. ``pieces``: number of chunks into which a row is divided.
+    interleaved rows (unroll and jam), each with ``vectors`` accumulators of ``lanes`` elements. With ``columns``, rows
+    run in sequence, and the last pass goes by blocks of ``columns`` elements (``kernel.py``). ``keep``: where the maps
+    stay that several passes need. ``block``: rows per task. ``pieces``: number of chunks into which a row is divided.
     ``shorter``: for a symbolic row length, special schedules of shorter rows, the shortest first.
     """
 
@@ -221,7 +224,7 @@ def space(p: RowProgram, target: Target, name: str, version: int) -> SearchSpace
 
 
 def default(p: RowProgram, target: Target, within: SearchSpace) -> dict[str, Value]:
-    """A good schedule without tuning."""
+    """The default schedule, computed from the sizes, the registers and the caches."""
     lanes = lane_count(p, target)
     across = ceildiv(p.run, lanes)
     by_name = within.options
@@ -260,7 +263,7 @@ def default(p: RowProgram, target: Target, within: SearchSpace) -> dict[str, Val
 
 
 def plan(p: RowProgram, target: Target, v: Mapping[str, Value]) -> RowTiling:
-    """The decisions of a schedule."""
+    """Read the decisions of a schedule."""
     if v["moments"]:
         p = paired(p) or p
     keep, pieces = str(v["keep"]), int(v["pieces"])

@@ -135,7 +135,7 @@ def _round(n: int, to: int) -> int:
 
 
 def space(r: Recurrence, target: Target, template: str, version: int) -> SearchSpace:
-    """Every legal schedule of a recurrence."""
+    """Every legal schedule of a scan."""
     lanes, (sequence, length) = lane_count(r, target), r.sequence
     extents, states = r.extents, r.reduced[0][1] if r.reduced else 1
     axes, inside = vector_axes(r), prod(n for _, n in r.after)

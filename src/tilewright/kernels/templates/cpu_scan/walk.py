@@ -129,7 +129,7 @@ class Walk:
         return max(1, scope.tiles[self.p.vector].size // self.p.lanes)
 
     def _components(self, s: Scan) -> Sequence[int]:
-        """Components of the state that the pass computes: merging block totals may need all of them."""
+        """Components of the state that the pass computes: all for block totals, whose merge may read any component."""
         return range(len(s.state)) if self.totals else s.live
 
     # -- around the loop

@@ -4,8 +4,8 @@
   parallel.
 - ``ways``: number of copies that neighbouring sources use in rotation. Rotation avoids waiting for the previous
   source's store to the same element.
-- ``ranges``: number of ranges of the first indexed axis. Each range is a unit of work that reads all sources and
-  accumulates those that land in the range.
+- ``ranges``: number of ranges of the first indexed axis. Each range is a unit of work that reads all sources, and
+  accumulates the sources that land in the range.
 - ``vectors``: number of vectors of a row per iteration.
 - ``piece``: length of a chunk of a row; each chunk is a unit of work.
 

@@ -356,6 +356,6 @@ def plan(s: Stencil, target: Target, values: Mapping[str, Value]) -> WindowTilin
         order="bv" if block is None and order == "vb" else order,  # without blocks, vb and bv are the same loops
     )  # fmt: skip
     while s.program.sizes and tiling.size > 2 and tiling.combines > MAX_OPEN:
-        # Each edge of a symbolic axis adds a copy of the block. Smaller blocks share nearly all of these reads.
+        # Each edge of a symbolic axis adds a copy of the block. Smaller blocks share nearly the same reads.
         tiling = replace(tiling, size=ceildiv(tiling.size, 2))
     return tiling

@@ -174,7 +174,7 @@ class CpuParts(Parts):
         return Workspace((Array(STRIP, "char", count, self.target.threads),), max(self.align(), PAGE))
 
     def launches(self) -> tuple[Launch]:
-        """The one launch of the kernel, with the arguments of all segments' launches in order."""
+        """A single launch, with the arguments of all segments' launches in order."""
         return (Launch("", tuple(m.argument(a) for m, k in self.parts for x in k.launches for a in x.arguments)),)
 
     def prepack(self) -> tuple[Prepack, ...]:

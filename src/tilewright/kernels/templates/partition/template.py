@@ -71,7 +71,7 @@ class _Partition(KernelTemplate):
         return cuts(task)
 
     def space(self, task: Task) -> SearchSpace:
-        """Every legal schedule; for a range, those of its greatest size."""
+        """Every legal schedule; for a range, the legal schedules of its greatest size."""
         return self._choices(of_greatest(task)).space
 
     def default(self, task: Task) -> Schedule:

@@ -36,7 +36,7 @@ _QUALIFIERS = ("alignas", "__align__", "__attribute__")
 _SCOPES = re.compile(r"\b(?:namespace|extern|struct|class|union)\b")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _ASSEMBLY = re.compile(r'[^"]*"(?:\\.|[^"\\])')
-"""Text after ``asm`` if the statement has instructions; an empty string literal has none."""
+"""Text after ``asm`` if the statement has instructions: its string literal is not empty."""
 
 
 def headers(words: Iterable[str]) -> list[str]:
