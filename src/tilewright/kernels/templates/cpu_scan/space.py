@@ -73,7 +73,7 @@ class ScanTiling:
 
     @cached_property
     def others(self) -> tuple[tuple[str, int], ...]:
-        """Axes outside the sequence that are not vectorised; each of their points has separate states."""
+        """All axes but the sequence and the vectorised axis; each of their points has separate states."""
         return tuple((a, n) for a, n in (*self.r.before, *self.r.after) if a != self.vector)
 
     @property

@@ -104,7 +104,7 @@ class _File(Tokens):
         self.functions = list(self._functions())
 
     def _functions(self) -> Iterator[tuple[int, int, int]]:
-        """Yield for each function the token numbers of its declaration's begin, its opening and its closing brace."""
+        """Yield for each function three token numbers: first token of the declaration, opening and closing brace."""
         start = n = 0
         while n < len(self.words):
             if self.words[n] == "{":
