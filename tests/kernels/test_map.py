@@ -12,7 +12,7 @@ from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.templates import get_template
 from tilewright.kernels.templates.cpu_map.program import Map, match
-from tilewright.kernels.templates.cpu_map.turn import turn
+from tilewright.kernels.templates.cpu_map.transpose import transpose
 from tilewright.testing import programs
 from tilewright.testing.kernels import compile_kernels, launch_values, run_kernel, task_of
 from tilewright.testing.template import TemplateContract
@@ -88,7 +88,7 @@ def test_a_gather_may_not_change_what_it_gathers_from() -> None:
 
 @pytest.mark.parametrize(("item", "size"), [(4, 16), (4, 8), (4, 4), (8, 8), (8, 4), (8, 2), (2, 16), (2, 8), (1, 16)])
 def test_the_shuffle_network_transposes(item: int, size: int) -> None:
-    lines, columns = turn([f"r{n}" for n in range(size)], item, "V", "c")
+    lines, columns = transpose([f"r{n}" for n in range(size)], item, "V", "c")
     at: dict[str, list[int]] = {f"r{n}": [n * size + k for k in range(size)] for n in range(size)}
     for line in lines:
         name, call = line.removeprefix("const V ").split(" = __builtin_shufflevector(")

@@ -20,12 +20,12 @@ from tilewright.kernels.templates.cpu_map.program import Map
 from tilewright.kernels.templates.cpu_map.segments import Segment
 from tilewright.kernels.templates.cpu_map.space import ElementwiseTiling
 from tilewright.kernels.templates.cpu_map.text import Text, ctype
-from tilewright.kernels.templates.cpu_map.turn import turn
+from tilewright.kernels.templates.cpu_map.transpose import transpose
 
 
 def kernel(p: ElementwiseTiling) -> Kernel:
     """The kernel of a schedule: one loop nest over the fused axes."""
-    ahead = p.ahead * p.lanes * _turned_bytes(p.m)[p.along_output] if p.tiled else p.prefetch
+    ahead = p.ahead * p.lanes * _transposed_strides(p.m)[p.along_output] if p.tiled else p.prefetch
     return Kernel(
         text=Emitted((_nest(p),), p.tasks, partial(_text, p)),
         static=CpuStatic(prefetch=ahead, streamed=p.stream),
@@ -155,9 +155,9 @@ def _streams(t: Text, s: Segment, printer: Printer) -> list[tuple[str, str, int]
 
 
 @lru_cache(maxsize=256)
-def _turned_bytes(m: Map) -> tuple[int, int]:
+def _transposed_strides(m: Map) -> tuple[int, int]:
     """Byte strides of the first transposed read: along the axis it is contiguous in, and along the output's axis."""
-    read = m.turned[0]
+    read = m.transposed[0]
     item = ITEMSIZE[m.program.tensors[str(read.value)].dtype]
     return item, item * abs(linearise(read.args[0]).step(m.inner) or 0)
 
@@ -188,8 +188,8 @@ def tile(t: Text, edge: bool) -> str:
     with w.block(head):
         for name in (*(x.name for x in m.program.inputs), *p.free, *m.program.size_arguments):
             w.line(f"(void){name};")
-        columns = [_columns(t, w, x, n, edge) for n, x in enumerate(m.turned)]
-        numbers = [t.numbers.of(x) for x in m.turned]
+        columns = [_columns(t, w, x, n, edge) for n, x in enumerate(m.transposed)]
+        numbers = [t.numbers.of(x) for x in m.transposed]
         assert m.across is not None
         # Transposed reads go by value number: the printer would load them again for each row position.
         for k in range(p.lanes):
@@ -227,7 +227,7 @@ def _columns(t: Text, w: Writer, x: Expr, number: int, edge: bool) -> list[str]:
             w.line(f"__builtin_prefetch(p{number} + {ctext(r * step + far)}, 0, 2);")
         names.append(name)
     item = {"double": 8, "long": 8, "signed char": 1, "short": 2}.get(lane, 4)
-    lines, columns = turn(names, item, vector, f"c{number}_")
+    lines, columns = transpose(names, item, vector, f"c{number}_")
     for line in lines:
         w.line(line)
     return columns
@@ -270,7 +270,7 @@ def _shifts(t: Text) -> tuple[str, str]:
     p, m = t.p, t.p.m
     assert m.across is not None
     out = _unaligned(m.output.name, [m.where.of(a) for a in m.outer], p.item, p.lanes, m.extents[m.inner])
-    x = m.turned[0]
+    x = m.transposed[0]
     s = linear(x.args[0])
     item = ITEMSIZE[m.program.tensors[str(x.value)].dtype]
     # A read that does not start at a whole row is not aligned.

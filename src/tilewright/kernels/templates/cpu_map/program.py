@@ -23,13 +23,13 @@ class Map(Elementwise):
 
     ``short``: axes inside the vectorised axis; each of their points is a component with its own vector
     (:mod:`.short`). ``moves``: the program has no arithmetic, so elements are copied as integers of their size.
-    ``across``: the axis along which the ``turned`` (transposed) reads are contiguous, or ``None`` without them.
+    ``across``: the axis along which the ``transposed`` reads are contiguous, or ``None`` without them.
     """
 
     segments: tuple[Segment, ...]
     moves: bool
     across: str | None
-    turned: tuple[Expr, ...]
+    transposed: tuple[Expr, ...]
     short: tuple[str, ...]
 
     @property
@@ -76,11 +76,11 @@ def match(program: Program) -> Map | None:
         cut = segments(components(value, short, e.axes, tensors), tensors, inner, e.extents)
         if all(contiguous(s.values, s.runs, inner) for s in cut):
             break
-    across = (None, ()) if short else _turned(e, value)
+    across = (None, ()) if short else _transposed_reads(e, value)
     return Map(e.program, tensors, e.axes, value, e.where, cut, moves, *across, short)
 
 
-def _turned(e: Elementwise, value: Expr) -> tuple[str | None, tuple[Expr, ...]]:
+def _transposed_reads(e: Elementwise, value: Expr) -> tuple[str | None, tuple[Expr, ...]]:
     """The axis along which transposed reads are contiguous, and the distinct transposed reads."""
     votes: dict[str, list[Expr]] = {}
     for x in reversed(unconditional(value)):

@@ -92,7 +92,7 @@ def tile_lanes(m: Map, target: Target) -> int:
     if m.across is None or len(m.segments) > 1:
         return 0
     lanes = min(row_lanes(m, target), MAX_TILE)
-    widest = max(lane_bytes(m, x) for x in m.turned)
+    widest = max(lane_bytes(m, x) for x in m.transposed)
     return lanes if widest * lanes <= target.vector_bytes else 0
 
 

@@ -12,7 +12,7 @@ PART = 16
 """Size, in bytes, of the parts of a vector within which rows are interleaved."""
 
 
-def turn(names: Sequence[str], item: int, vector: str, fresh: str) -> tuple[list[str], list[str]]:
+def transpose(names: Sequence[str], item: int, vector: str, fresh: str) -> tuple[list[str], list[str]]:
     """C statements that transpose row vectors, and the names of the column vectors.
 
     ``names``: the rows, whose number equals the number of lanes. ``item``: size of an element in bytes. ``vector``:
