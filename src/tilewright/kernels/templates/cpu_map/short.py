@@ -77,7 +77,7 @@ def runs(
     """Group the strided reads along the ``inner`` axis into deinterleaving reads that lie within their tensors."""
     numbers, lin = ValueNumbers(), Linearizer(ranges)
     groups: dict[tuple[object, ...], list[tuple[int, Linear, _Read]]] = {}
-    for r in _settled([r for v in values for r in _evaluated(v, inner, numbers)], numbers):
+    for r in _deduplicated([r for v in values for r in _evaluated(v, inner, numbers)], numbers):
         position = linear(r.load.args[0]).ordered()
         size = position.step(inner)
         if size not in STEPS or r.load.dtype == "bool":
@@ -125,7 +125,7 @@ def _evaluated(e: Expr, inner: str, numbers: ValueNumbers) -> list[_Read]:
     ]  # fmt: skip
 
 
-def _settled(reads: Sequence[_Read], numbers: ValueNumbers) -> list[_Read]:
+def _deduplicated(reads: Sequence[_Read], numbers: ValueNumbers) -> list[_Read]:
     """Deduplicate reads: each read once, under the fewest conditions.
 
     A read that only appears under different sets of conditions is left out.
@@ -133,12 +133,12 @@ def _settled(reads: Sequence[_Read], numbers: ValueNumbers) -> list[_Read]:
     found: dict[int, list[_Read]] = {}
     for r in reads:
         found.setdefault(numbers.of(r.load), []).append(r)
-    settled = []
+    kept = []
     for made in found.values():
         best = min(made, key=lambda r: (len(r.when), not r.certain))
         if not best.when or len({tuple(map(numbers.of, r.when)) for r in made}) == 1:
-            settled.append(best)
-    return settled
+            kept.append(best)
+    return kept
 
 
 def _aligned(start: Linear, elements: int, size: int) -> bool:

@@ -143,7 +143,7 @@ def space(m: Map, target: Target, template: str, version: int) -> SearchSpace:
         Choice("tile_out", _blocks(size, tile) if tile else (1,), half="launch"),
         Choice("order", orders(m), ordered=False),
     ]
-    settled: dict[str, dict[str, Value]] = {
+    unused: dict[str, dict[str, Value]] = {
         "rows": {k.name: k.values[0] if k.name == "ahead" else k.values[-1] for k in knobs[4:8]},
         "tiles": {"vectors": 1, "prefetch": 0},
     }
@@ -152,7 +152,7 @@ def space(m: Map, target: Target, template: str, version: int) -> SearchSpace:
     if tile:
         names = ("mode", "vectors", "prefetch", "walk", "ahead", "tile_in", "tile_out")
         reason = "a knob of the other mode is turned"
-        rules.append(Constraint(names, lambda v: all(v[k] == x for k, x in settled[str(v["mode"])].items()), reason))
+        rules.append(Constraint(names, lambda v: all(v[k] == x for k, x in unused[str(v["mode"])].items()), reason))
     if len(knobs[3].values) > 1:
         rules.append(rule("rows are not aligned alike", lambda mode, stream: not stream or streams[mode]))
     if target.threads > 1:
