@@ -148,7 +148,7 @@ def uneven_reads(program: Program, stage: Stage, axis: str) -> int:
     return sum(s not in (0, 1) for s in steps) + scattered
 
 
-def settled_values(program: Program, stage: Stage, target: Target) -> dict[str, Value]:
+def canonical_values(program: Program, stage: Stage, target: Target) -> dict[str, Value]:
     """Canonical values of the loop knobs of a stage that is fused into another one."""
     values = {k.name: k.values[-1] if k.half == "launch" else k.values[0] for k in _loop_knobs(program, stage, target)}
     values[stage.name + "_vector"] = values[stage.name + "_rows_axis"] = NONE
@@ -175,7 +175,7 @@ def default(program: Program, target: Target, within: SearchSpace) -> dict[str, 
     standing = {x.stage for x in split(program, *chosen(merging)) or ()}
     share = min(shared_axes(program), 1)
     for stage in program.stages:
-        values |= settled_values(program, stage, target)
+        values |= canonical_values(program, stage, target)
         if stage.name not in standing:
             continue
         p = stage.name + "_"
@@ -251,16 +251,16 @@ class Merging:
             return []
         return [Constraint(self.knobs, lambda v: tuple(v[k] for k in self.knobs) in self.standing, "no epilogue fits")]
 
-    def settles(self, stage: str, settled: Mapping[str, Value]) -> list[Constraint]:
+    def canonical_rules(self, stage: str, canonical: Mapping[str, Value]) -> list[Constraint]:
         """Rules that a stage's loop knobs have their canonical values wherever it is fused into another stage."""
         if all(stage in s for s in self.standing.values()):
             return []
         return [
-            Constraint((*self.knobs, k), partial(self._settled, stage, k, x), "the stage is merged into another")
-            for k, x in settled.items()
+            Constraint((*self.knobs, k), partial(self._canonical, stage, k, x), "the stage is merged into another")
+            for k, x in canonical.items()
         ]
 
-    def _settled(self, stage: str, knob: str, value: Value, v: Values) -> bool:
+    def _canonical(self, stage: str, knob: str, value: Value, v: Values) -> bool:
         return v[knob] == value or stage in self.standing.get(tuple(v[k] for k in self.knobs), ())
 
 
@@ -277,7 +277,7 @@ def space(program: Program, target: Target, name: str, version: int) -> SearchSp
         own = _loop_knobs(program, stage, target)
         knobs += own
         rules += _stage_rules(stage, own, target, shared)
-        rules += merging.settles(stage.name, settled_values(program, stage, target))
+        rules += merging.canonical_rules(stage.name, canonical_values(program, stage, target))
     scanned = any(s.scan is not None for s in program.stages)
     note = "Recurrences are walked from end to end, by one thread each" if scanned and target.threads > 1 else ""
     return SearchSpace(name, version, tuple(knobs), tuple(rules), note)

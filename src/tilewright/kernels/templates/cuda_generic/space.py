@@ -153,5 +153,5 @@ def space(program: Program, target: Target, name: str, version: int) -> SearchSp
         knobs += own
         reads = tuple(k.name for k in own)
         rules.append(Constraint(reads, partial(_fits, stage), "threads, outputs and lanes do not go together"))
-        rules += merging.settles(stage.name, canonical(stage, target))
+        rules += merging.canonical_rules(stage.name, canonical(stage, target))
     return SearchSpace(name, version, tuple(knobs), tuple(rules))
