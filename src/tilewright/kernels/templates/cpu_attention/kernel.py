@@ -31,7 +31,7 @@ from tilewright.kernels.families.attention import SCORE, VALUE, Rows
 from tilewright.kernels.kernel import CpuStatic, Kernel, Opaque, entry
 from tilewright.kernels.templates.cpu_attention.blocks import FALSE, TRUE, Blocks
 from tilewright.kernels.templates.cpu_attention.geometry import AttentionTiling, converted
-from tilewright.kernels.templates.cpu_attention.micro import score_tile, turn, value_tile
+from tilewright.kernels.templates.cpu_attention.micro import score_tile, transpose, value_tile
 from tilewright.kernels.templates.cpu_attention.staging import StagedRead, staged_reads, with_tiles
 
 CHUNK = 1 << 14
@@ -105,7 +105,7 @@ $pointers
 
 # The maximum may ignore NaN scores: their weights are NaN, and so is the sum. While all scores are minus infinity, the
 # weights must be 0 instead of exp(-inf + inf).
-WEIGH = """\
+SOFTMAX = """\
 TW_NOINLINE void weigh(const Ctx *x$outer, long q0, long nq, long ja, long jb,
  float *s, float *m, float *l, float *c) {$unused(void)q0; (void)nq;
 $pointers
@@ -230,13 +230,13 @@ class _Text:
             f"typedef tw::f32v V; enum {{ L={p.lanes}, W={p.strip} }};",
             "struct Ctx { void *const *t; char *ws; const float *k, *v; long KB, score_rows, bytes;"
             f"{sizes}{' float *parts; long KP;' if p.split else ''} }};",
-            turn(p.lanes),
+            transpose(p.lanes),
             *map(self.convert, p.converted),
             *(self.gather(r, *names) for r, *names in ((a.k, "keys", "r0"), (a.v, "values", "e")) if r.gathered),
             self.queries(),
             self.masked(),
             *map(self.stage, staged_reads(a)),
-            self.weigh(),
+            self.softmax(),
             *(score_tile(p, r) for r in (p.key_rows, *p.key_rests)),
             *(value_tile(p, r) for r in p.value_blocks.sizes),
             self.finish(),
@@ -356,14 +356,14 @@ class _Text:
             value=f"tw::widen({element})" if "float16" in t.dtype else f"(float){element}",
         )  # fmt: skip
 
-    def weigh(self) -> str:
+    def softmax(self) -> str:
         """C++ function of the online softmax: it replaces a block of QK products by softmax weights."""
         p, fresh = self.p, _fresh()
         score = with_tiles(p.a, p.a.score)
         test, simple = self.blocks.open(score)
         every = [(v, v * p.lanes) for v in range(p.vectors)]
         return self.substitute(
-            WEIGH, p.a.score, bounded=test != TRUE, test=test,
+            SOFTMAX, p.a.score, bounded=test != TRUE, test=test,
             tops=[f" const V m{v}=tw::load<V>(m+{at}L); V t{v}=m{v};" for v, at in every],
             simple=[] if test == TRUE else self.scores(simple, fresh), scores=self.scores(score, fresh),
             weights=[
@@ -438,7 +438,7 @@ class _Text:
         return self.substitute(
             TASK, key_tiles=p.counted(a.keys, p.key_rows), from_k=self.begin(a.k, "r0"), from_v=self.begin(a.v, "e"),
             gathers_k=a.k.gathered, gathers_v=a.v.gathered, masked=self.blocks.masked(a.score) != FALSE,
-            known=self.known(), key=_row(a.k, "i"), along_k=key_along, rest=self.rest(),
+            known=self.valid_length(), key=_row(a.k, "i"), along_k=key_along, rest=self.rest(),
             rows=p.key_rows, rows_less=p.key_rows - 1, tile=p.key_rows * p.strip,
             full=blocks.full, block=blocks.size, even=blocks.even, blocks=blocks.count, smaller=blocks.size - 1,
             values=f"(jb-ja,v+{_row(a.v, 'ja')}*{along}L+{start}*{inner}L,s,o_+{start}*W,c,first);",
@@ -463,7 +463,7 @@ class _Text:
         cases = " ".join(f"case {r}: scores_{r}({place}); break;" for r in rests)
         return [f"  switch(jb-i) {{ {cases} }}"]
 
-    def known(self) -> list[str]:
+    def valid_length(self) -> list[str]:
         """C statements that declare the valid length of the values; empty if all values are valid."""
         limit = self.p.a.v.limit
         if limit is None:

@@ -71,7 +71,7 @@ def value_tile(p: AttentionTiling, rows: int) -> str:
     return "\n".join([*lines, "}"])
 
 
-def turn(lanes: int) -> str:
+def transpose(lanes: int) -> str:
     """C++ function that transposes a square of ``lanes`` by ``lanes`` elements in registers and stores floats."""
     rows = [f"r{n}" for n in range(lanes)]
     lines = [
