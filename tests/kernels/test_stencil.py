@@ -20,7 +20,7 @@ from tilewright.kernels.reference import evaluate
 from tilewright.kernels.templates import get_template, templates_for
 from tilewright.kernels.templates.cpu_stencil.match import match
 from tilewright.kernels.templates.cpu_stencil.space import loads, spans
-from tilewright.kernels.templates.cpu_stencil.spans import open_levels
+from tilewright.kernels.templates.cpu_stencil.spans import symbolic_levels
 from tilewright.testing import programs
 from tilewright.testing.kernels import check, compile_kernels, launch_values, random_arrays, run_kernel, task_of
 from tilewright.testing.schedules import covering
@@ -156,7 +156,7 @@ def test_blocks_of_an_open_axis_cover_it_at_every_size(before: int, after: int, 
     ends = (extent, (source - 1 - after) // stride + 1) if after or stride > 1 else (extent,)
     assert isinstance(extent, Extent)
     for size in (1, 2, 3, 8):
-        levels = open_levels(extent, before, ends, (size,) if masked else (size, 1), (size,) if masked else ())
+        levels = symbolic_levels(extent, before, ends, (size,) if masked else (size, 1), (size,) if masked else ())
         for s in range(1, 62):
             length, end = extent.at({"s": s}), min(e.at({"s": s}) if isinstance(e, Extent) else e for e in ends)
             level = next((x for x in levels if length >= x.least), None)

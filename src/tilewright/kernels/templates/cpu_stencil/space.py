@@ -28,7 +28,7 @@ from tilewright.kernels.codegen.stream import can_stream
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.templates.cpu_stencil.match import Read, Stencil
-from tilewright.kernels.templates.cpu_stencil.spans import Level, Span, masked_ends, open_levels
+from tilewright.kernels.templates.cpu_stencil.spans import Level, Span, masked_ends, symbolic_levels
 from tilewright.kernels.templates.decisions import decided
 from tilewright.kernels.templates.tiles import ceildiv
 from tilewright.search_space import Choice, SearchSpace, rule
@@ -36,7 +36,7 @@ from tilewright.search_space import Choice, SearchSpace, rule
 NONE = "none"
 MAX_CODE = 800
 """Largest number of printed combine operations: more code costs more compile time than it can gain."""
-MAX_OPEN = 5 * MAX_CODE
+MAX_SYMBOLIC_CODE = 5 * MAX_CODE
 """Largest number of printed combine operations with symbolic axes, which need code for every kind of edge."""
 LARGE = 4
 """Smallest output that non-temporal stores may write, in multiples of the second-level cache."""
@@ -106,7 +106,7 @@ class WindowTiling:
             return (Level(spans(self.s, axis, size), 1),)
         if axis == self.s.inner:
             lesser = (size, size // 2) if self.evens else (size,)
-            levels = open_levels(extent, *inside(self.s, axis), (size,), lesser)
+            levels = symbolic_levels(extent, *inside(self.s, axis), (size,), lesser)
             zeros = all(r.outside is None or not r.outside.value for r in self.s.reads)
             if levels[0].least < size or self.evens or not zeros or self.target.vector_bytes <= 16:
                 return levels
@@ -116,7 +116,7 @@ class WindowTiling:
         sizes = [size]
         while sizes[-1] > max(1, extent.least):
             sizes.append(ceildiv(sizes[-1], 4))
-        return open_levels(extent, *inside(self.s, axis), sizes)
+        return symbolic_levels(extent, *inside(self.s, axis), sizes)
 
 
 def lanes_of(s: Stencil, target: Target) -> int:
@@ -355,7 +355,7 @@ def plan(s: Stencil, target: Target, values: Mapping[str, Value]) -> WindowTilin
         WindowTiling, values, s=s, target=target, lanes=lanes_of(s, target), block=block, rolled=rolled,
         order="bv" if block is None and order == "vb" else order,  # without blocks, vb and bv are the same loops
     )  # fmt: skip
-    while s.program.sizes and tiling.size > 2 and tiling.combines > MAX_OPEN:
+    while s.program.sizes and tiling.size > 2 and tiling.combines > MAX_SYMBOLIC_CODE:
         # Each edge of a symbolic axis adds a copy of the block. Smaller blocks share nearly the same reads.
         tiling = replace(tiling, size=ceildiv(tiling.size, 2))
     return tiling

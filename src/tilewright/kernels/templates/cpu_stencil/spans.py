@@ -45,7 +45,7 @@ class Level:
     least: int
 
 
-def open_levels(
+def symbolic_levels(
     extent: Extent, low: int, highs: Sequence[int], sizes: Sequence[int], masked: Sequence[int] = ()
 ) -> tuple[Level, ...]:
     """Divide an axis of symbolic extent into blocks: a level for each block size, for extents of at least that size.
