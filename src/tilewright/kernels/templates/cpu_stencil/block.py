@@ -23,7 +23,7 @@ COUNT = "count_"
 
 
 @dataclass(frozen=True)
-class Place:
+class BlockPosition:
     """Position and size of one block.
 
     ``first``: the block's first position along its axes and the innermost axis, as C text or number. ``outputs``:
@@ -91,7 +91,7 @@ class Block:
             yield dict(zip(names, t, strict=True))
 
     # -- invariants along the block's axes
-    def hoisted(self, w: Writer, place: Place) -> tuple[dict[tuple[int, str], str], dict[int, str]]:
+    def hoisted(self, w: Writer, place: BlockPosition) -> tuple[dict[tuple[int, str], str], dict[int, str]]:
         """Print the invariants along the block's axes: reads such as weights, and subexpressions of the epilogue.
 
         Returns C names of reads, by read and position, and of subexpressions, by value number.
@@ -113,7 +113,9 @@ class Block:
         return reads, names
 
     # -- a read
-    def _position(self, r: Read, tap: Mapping[str, int], step: Mapping[str, int], place: Place) -> tuple[str, int]:
+    def _position(
+        self, r: Read, tap: Mapping[str, int], step: Mapping[str, int], place: BlockPosition
+    ) -> tuple[str, int]:
         """Position of a read at a tap and an output: C text of the variable part, and the constant part."""
         known, parts = r.at.const, []
         for a, c in sorted(r.at.axes.items()):
@@ -137,7 +139,7 @@ class Block:
                 parts.append(f"{start} / {r.repeat}")
         return " + ".join(parts), known
 
-    def count(self, w: Writer, place: Place) -> None:
+    def count(self, w: Writer, place: BlockPosition) -> None:
         """Declare the number of active lanes at a symbolic edge, and the lane ranges in which conditions hold."""
         self.ends = {}
         if place.count == COUNT:
@@ -154,7 +156,7 @@ class Block:
                 if isinstance(end, str) and end not in self.ends:
                     self.ends[end] = self.emitter.let(w, "to", "int", f"(int){end}")
 
-    def _ends(self, r: Read, tap: Mapping[str, int], place: Place) -> tuple[int | str, int | str]:
+    def _ends(self, r: Read, tap: Mapping[str, int], place: BlockPosition) -> tuple[int | str, int | str]:
         """Lanes ``[low, high)`` in which the conditions along the innermost axis hold: numbers or C texts."""
         inner = self.p.s.inner
         low, high, start = 0, place.lanes, place.first[inner]
@@ -181,12 +183,12 @@ class Block:
                     sooner.append(f"({ctext(k - c)}) / {-c}")
         return _extreme("tw::imax", low, later), _extreme("tw::imin", high, sooner)
 
-    def _lanes(self, r: Read, tap: Mapping[str, int], place: Place) -> tuple[int | str, int | str]:
+    def _lanes(self, r: Read, tap: Mapping[str, int], place: BlockPosition) -> tuple[int | str, int | str]:
         """Lanes ``[low, high)`` in which the conditions along the innermost axis hold: numbers or C names."""
         low, high = self._ends(r, tap, place)
         return self.ends[low] if isinstance(low, str) else low, self.ends[high] if isinstance(high, str) else high
 
-    def _condition(self, r: Read, tap: Mapping[str, int], step: Mapping[str, int], place: Place) -> str | None:
+    def _condition(self, r: Read, tap: Mapping[str, int], step: Mapping[str, int], place: BlockPosition) -> str | None:
         """C text of the condition on a read that is tested at run time.
 
         Empty if the condition always holds, ``None`` if it never does. :meth:`runtime` tests the conditions on axes
@@ -212,7 +214,7 @@ class Block:
                 asked.append(f"{' + '.join([*parts, ctext(known)])} >= 0")
         return " && ".join(asked)
 
-    def runtime(self, tap: Mapping[str, int], place: Place) -> tuple[str, ...]:
+    def runtime(self, tap: Mapping[str, int], place: BlockPosition) -> tuple[str, ...]:
         """C texts of the conditions at a tap on axes outside the block; each holds or fails for the whole block."""
         texts = []
         known = {*self.p.blocked, self.p.s.inner}
@@ -227,7 +229,7 @@ class Block:
         return tuple(dict.fromkeys(texts))
 
     def _load(
-        self, w: Writer, number: int, tap: Mapping[str, int], step: Mapping[str, int], place: Place,
+        self, w: Writer, number: int, tap: Mapping[str, int], step: Mapping[str, int], place: BlockPosition,
         names: dict[tuple[int, str], str], condition: str = "",
     ) -> str:  # fmt: skip
         """C name of the vector that holds a read; prints the load unless ``names`` has it."""
@@ -293,7 +295,7 @@ class Block:
         i = f"tw::iota<tw::mask<{vector}>>()"
         return f"(({i} >= {low}) & ({i} < {high}))" if low or isinstance(high, int) else f"({i} < {high})"
 
-    def _vector_read(self, r: Read, lane: str, at: str, low: int | str, high: int | str, place: Place) -> str:
+    def _vector_read(self, r: Read, lane: str, at: str, low: int | str, high: int | str, place: BlockPosition) -> str:
         lanes, step = self.p.lanes, r.at.of(self.p.s.inner)
         vector = f"tw::vec<{lane}, {lanes}>"
         if r.repeat > 1:
@@ -354,7 +356,7 @@ class Block:
                 parts.append(f"tw::load_if<{vector}>({at} + {start}, {self._mask(a, b, vector)})")
         return f"__builtin_shufflevector({parts[0]}, {parts[1]}, {picks})"
 
-    def _repeated(self, repeat: int, vector: str, lane: str, at: str, place: Place) -> str:
+    def _repeated(self, repeat: int, vector: str, lane: str, at: str, place: BlockPosition) -> str:
         """C text of a load that repeats each element ``repeat`` times in consecutive lanes."""
         lanes = self.p.lanes
         if lanes % repeat == 0 and lanes > repeat:
@@ -369,7 +371,9 @@ class Block:
         return f"tw::load_at<{vector}>({at}, {position}, tw::first<tw::vec<int, {lanes}>>({place.count or lanes}))"
 
     # -- the block
-    def print(self, w: Writer, place: Place, reads: Mapping[tuple[int, str], str], names: Mapping[int, str]) -> None:
+    def print(
+        self, w: Writer, place: BlockPosition, reads: Mapping[tuple[int, str], str], names: Mapping[int, str]
+    ) -> None:
         """Print one block: accumulate all taps, apply the epilogue, store the outputs."""
         s = self.p.s
         monoid = s.monoid
@@ -401,7 +405,12 @@ class Block:
         self._store(w, acc, place, names)
 
     def _group(
-        self, w: Writer, taps: list[dict[str, int]], acc: list[str], place: Place, reads: dict[tuple[int, str], str]
+        self,
+        w: Writer,
+        taps: list[dict[str, int]],
+        acc: list[str],
+        place: BlockPosition,
+        reads: dict[tuple[int, str], str],
     ) -> None:
         """Print taps whose conditions outside the block hold, in the order of the positions that they read."""
         main = max(range(len(self.p.s.reads)), key=lambda n: len(self.p.s.reads[n].axes))
@@ -418,7 +427,12 @@ class Block:
             self._combine(w, acc[k], values, all(condition is None for condition in asked))
 
     def _outside(
-        self, w: Writer, taps: list[dict[str, int]], acc: list[str], place: Place, reads: dict[tuple[int, str], str]
+        self,
+        w: Writer,
+        taps: list[dict[str, int]],
+        acc: list[str],
+        place: BlockPosition,
+        reads: dict[tuple[int, str], str],
     ) -> None:
         """Print taps whose conditions outside the block fail: guarded reads give their ``outside`` constants."""
         for tap in taps:
@@ -459,7 +473,7 @@ class Block:
         merge = self.printer(var=dict(zip(("l0", "r0"), ends, strict=True)))
         w.line(f"{acc} = {merge.vector_text(monoid.combine[0])};")
 
-    def _store(self, w: Writer, acc: list[str], place: Place, names: Mapping[int, str]) -> None:
+    def _store(self, w: Writer, acc: list[str], place: BlockPosition, names: Mapping[int, str]) -> None:
         s = self.p.s
         position, walked = Linear(0, s.strides).expr(), 0
         start = {x: x for x in s.axes} | {x: _text(first) for x, first in place.first.items()}

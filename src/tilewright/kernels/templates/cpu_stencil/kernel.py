@@ -17,7 +17,7 @@ from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.expression.program import count_ops, flops_per_point
 from tilewright.kernels.kernel import CpuStatic, Emitted, Kernel, entry
 from tilewright.kernels.loopnest import Access, Loop, LoopNest, reads
-from tilewright.kernels.templates.cpu_stencil.block import COUNT, Block, Place
+from tilewright.kernels.templates.cpu_stencil.block import COUNT, Block, BlockPosition
 from tilewright.kernels.templates.cpu_stencil.match import Stencil
 from tilewright.kernels.templates.cpu_stencil.space import WindowTiling, hoistable
 from tilewright.kernels.templates.cpu_stencil.spans import Level, Span
@@ -98,17 +98,17 @@ def _walk(block: Block, w: Writer, scope: Scope) -> None:
             _row(block, w, scope, rows)
 
 
-def _row(block: Block, w: Writer, scope: Scope, rows: Stand) -> None:
+def _row(block: Block, w: Writer, scope: Scope, rows: AxisPosition) -> None:
     """Print all blocks and vectors at one position along the second axis, if blocks have a second axis."""
     p = block.p
 
-    def blocks() -> Iterator[Stand]:
+    def blocks() -> Iterator[AxisPosition]:
         for level in _reached(p, w, p.block, p.levels(p.block, p.size)):
             yield from _walked(w, level, "b_", p)
 
-    def vectors(level: Level) -> Iterator[Stand]:
+    def vectors(level: Level) -> Iterator[AxisPosition]:
         for v in _walked(w, level, "v_", p):
-            block.count(w, _place(p, rows, v, v))
+            block.count(w, _block_position(p, rows, v, v))
             yield v
 
     if p.order == "v":
@@ -117,17 +117,17 @@ def _row(block: Block, w: Writer, scope: Scope, rows: Stand) -> None:
         if p.order == "bv":
             for b in blocks():
                 for v in vectors(level):
-                    place = _place(p, rows, b, v)
+                    place = _block_position(p, rows, b, v)
                     block.print(w, place, *block.hoisted(w, place))
             continue
         for v in vectors(level):
-            found = block.hoisted(w, _place(p, rows, v, v))
+            found = block.hoisted(w, _block_position(p, rows, v, v))
             for b in blocks():
-                block.print(w, _place(p, rows, b, v), *found)
+                block.print(w, _block_position(p, rows, b, v), *found)
 
 
 @dataclass(frozen=True)
-class Stand:
+class AxisPosition:
     """Position of a block along one axis.
 
     ``first``: number or C text of the block's first position. ``span``: the block's span. ``inside``: whether all
@@ -152,14 +152,14 @@ def _reached(p: WindowTiling, w: Writer, axis: str | None, levels: tuple[Level, 
             yield level
 
 
-def _walked(w: Writer, level: Level, name: str, p: WindowTiling) -> Iterator[Stand]:
+def _walked(w: Writer, level: Level, name: str, p: WindowTiling) -> Iterator[AxisPosition]:
     """Print the loops over the blocks of an axis; yields the position of each loop's block inside the loop."""
     if level.spans[0].when:
         extent = ctext(p.s.ranges[p.s.inner])
         with w.block(f"for (long {name} = 0; {name} < {extent}; {name} += {p.lanes}L)"):
             for n, span in enumerate(level.spans):
                 with w.block(("else " if n else "") + (f"if ({span.when.format(name)})" if span.when else "")):
-                    yield Stand(name, span, span.inside)
+                    yield AxisPosition(name, span, span.inside)
         return
     for span in level.spans:
         if span.last:
@@ -167,17 +167,17 @@ def _walked(w: Writer, level: Level, name: str, p: WindowTiling) -> Iterator[Sta
                 yield from _run(w, span, name, f"{name}at")
             continue
         with w.block(_again(level, span) if isinstance(span.start, Extent) else _fixed(p, level, span, name)):
-            yield Stand(span.start if span.count == 1 else name, span, span.inside)
+            yield AxisPosition(span.start if span.count == 1 else name, span, span.inside)
 
 
-def _run(w: Writer, span: Span, name: str, at: str) -> Iterator[Stand]:
+def _run(w: Writer, span: Span, name: str, at: str) -> Iterator[AxisPosition]:
     """Print a block of a run along a symbolic axis: code without conditions, and code that tests them if needed."""
     w.line(f"const long {name} = tw::imin({at}, {span.last});")
     if span.unless:
         with w.block(f"if ({span.unless.format(name)})"):
-            yield Stand(name, span, False)
+            yield AxisPosition(name, span, False)
     with w.block("else" if span.unless else ""):
-        yield Stand(name, span, True)
+        yield AxisPosition(name, span, True)
 
 
 def _again(level: Level, span: Span) -> str:
@@ -213,7 +213,7 @@ def _strip(level: Level, span: Span) -> str:
     return f"for (long b_ = {ends[0]}; b_ < {ends[1]}; b_ += {span.size}L)"
 
 
-def _chunked(p: WindowTiling, w: Writer, level: Level) -> Iterator[Stand]:
+def _chunked(p: WindowTiling, w: Writer, level: Level) -> Iterator[AxisPosition]:
     """Print the position of a unit of work along the second axis: one block, or all blocks of a short axis."""
     axis = p.second
     if axis is None or (isinstance(p.s.ranges[axis], Extent) and level.spans[0].size < p.rows):
@@ -224,7 +224,7 @@ def _chunked(p: WindowTiling, w: Writer, level: Level) -> Iterator[Stand]:
             if span.last:
                 yield from _run(w, span, "a_", axis)
             else:
-                yield Stand(span.start if span.count == 1 else axis, span, span.inside)
+                yield AxisPosition(span.start if span.count == 1 else axis, span, span.inside)
 
 
 def _among(level: Level, span: Span, axis: str) -> str:
@@ -241,7 +241,7 @@ def _among(level: Level, span: Span, axis: str) -> str:
     return f"if ({axis} >= {span.start}L && {axis} < {past})"
 
 
-def _place(p: WindowTiling, rows: Stand, block: Stand, v: Stand) -> Place:
+def _block_position(p: WindowTiling, rows: AxisPosition, block: AxisPosition, v: AxisPosition) -> BlockPosition:
     first: dict[str, str | int] = {p.s.inner: v.first}
     outputs, sizes = {}, dict[str, tuple[int, int]]()
     stands = {p.s.inner: v}
@@ -253,7 +253,7 @@ def _place(p: WindowTiling, rows: Stand, block: Stand, v: Stand) -> Place:
             least, most = sizes.get(name, (low, high))
             sizes[name] = max(low, least), min(high, most)
     size = v.span.size
-    return Place(
+    return BlockPosition(
         first, outputs, frozenset(a for a, x in stands.items() if x.inside),
         COUNT if v.span.masked else str(size) if size < p.lanes else None, size, tuple(sizes.items()), v.span.least,
     )  # fmt: skip
