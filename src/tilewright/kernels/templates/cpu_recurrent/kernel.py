@@ -126,12 +126,12 @@ struct Ctx { void *const *t; const T *w; const T *h[$states]; T $arrays; long i1
 def _head(p: RecurrentPlan, kernel: Kernel, symbol: str) -> str:
     arrays = ", ".join(f"*{a.name}" for a in kernel.workspace)
     mapping = {"symbol": symbol, "type": computed(p.r.output.dtype), "lanes": p.lanes, "states": p.r.sizes[0]}
-    open_rows = ("blocks", "height", "full") if _open_rows(p) else ()
-    sizes = "".join(f", {name}" for name in (*p.r.program.size_arguments, *open_rows))
+    symbolic_rows = ("blocks", "height", "full") if _symbolic_rows(p) else ()
+    sizes = "".join(f", {name}" for name in (*p.r.program.size_arguments, *symbolic_rows))
     return substitute(HEAD, {**mapping, "arrays": arrays, "sizes": sizes})
 
 
-def _open_rows(p: RecurrentPlan) -> SymbolicBlocks | None:
+def _symbolic_rows(p: RecurrentPlan) -> SymbolicBlocks | None:
     """The blocks of rows if the number of rows is symbolic, else ``None``."""
     return p.row_blocks if isinstance(p.row_blocks, SymbolicBlocks) else None
 
@@ -320,7 +320,7 @@ def _pass(p: RecurrentPlan, n: int) -> str:
     """C++ functions of a pass: one for a range of tiles over all rows, and one for a task's share of the tiles."""
     rows = p.row_blocks
     calls = {h: f"tile{n}_{h}(x,b,q,w);" for h in rows.sizes}
-    if _open_rows(p):
+    if _symbolic_rows(p):
         tiles = f"switch({rows.height('r')}) {{ {' '.join(f'case {h}: {x} break;' for h, x in calls.items())} }}"
     elif rows.even:
         tiles = calls[rows.size]
@@ -328,7 +328,7 @@ def _pass(p: RecurrentPlan, n: int) -> str:
         tiles = f"if(r<{rows.full}L) {calls[rows.size]} else {calls[rows.size - 1]}"
     mapping = {
         "n": n, "offset": p.offsets[n], "panel": p.panel(p.r.passes[n]), "start": rows.start("r"), "tiles": p.tiles,
-        "blocks": "x->blocks" if _open_rows(p) else f"{rows.count}L", "tiles_of": tiles,
+        "blocks": "x->blocks" if _symbolic_rows(p) else f"{rows.count}L", "tiles_of": tiles,
     }  # fmt: skip
     return substitute(PASS, mapping)
 
@@ -351,7 +351,7 @@ $passes
 def _told(p: RecurrentPlan, kernel: Kernel) -> str:
     """C statements that set the symbolic sizes in the kernel's context."""
     told = "".join(f" const long {n}={kernel.argument(n)}; x->{n}={n};" for n in p.r.program.size_arguments)
-    rows = _open_rows(p)
+    rows = _symbolic_rows(p)
     return told + (f" {rows.set(ctext(p.r.sizes[2]))}" if rows else "")
 
 

@@ -146,7 +146,7 @@ class Passes:
             return
         length = scope.tiles.get(self.p.inner, whole(self.p.run)).known
         sizes: tuple[int, ...] = (plan.lanes * plan.vectors, plan.lanes)
-        if plan.open:
+        if plan.symbolic:
             # Block sizes halve down to one vector, so that a row's rest is not a long loop over single vectors.
             sizes = tuple(plan.lanes * v for v in sorted(plan.sizes, reverse=True))
         elif length is not None and point.moments:
@@ -358,7 +358,7 @@ class _Point:
             self.prefetch(w, tile.start, tile.size)
         count = tile.size // lanes
         # Where the row length is symbolic, each smaller size of block has separate accumulators.
-        first = count if plan.open and count < plan.vectors else 0
+        first = count if plan.symbolic and count < plan.vectors else 0
         for v in range(count):
             self.print(w, plus(tile.start, v * lanes), first + v, None)
         self.accumulate(w, blocks.WHOLE)

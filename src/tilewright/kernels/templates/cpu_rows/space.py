@@ -81,7 +81,7 @@ class RowTiling:
     shorter: tuple[RowTiling, ...] = ()
 
     @property
-    def open(self) -> bool:
+    def symbolic(self) -> bool:
         """Whether the row length is symbolic."""
         return isinstance(self.program.run, Extent)
 
@@ -120,7 +120,7 @@ class RowTiling:
         """C text of the number of active lanes in the last vector of a row or chunk; ``None`` if all are active."""
         if self.pieces > 1:
             return f"((end - begin) % {self.lanes})"
-        if self.open:
+        if self.symbolic:
             return f"({ctext(self.program.run)} % {self.lanes})"
         rest = self.program.run % self.lanes
         return f"{rest}L" if rest else None
@@ -128,7 +128,7 @@ class RowTiling:
     @property
     def sizes(self) -> set[int]:
         """The sizes, in vectors, of the blocks into which a pass divides a row."""
-        if self.open:
+        if self.symbolic:
             return {v for v in (1, 2, 4, 8) if v <= self.vectors}
         if self.pieces > 1:
             return {self.vectors, 1}
