@@ -96,7 +96,7 @@ def choices(task: Task, found: tuple[Cut, ...], name: str, version: int) -> Choi
     )
 
 
-def opened(member: Member, whole: Task, sizes: Sizes) -> Member:
+def with_symbolic_sizes(member: Member, whole: Task, sizes: Sizes) -> Member:
     """A segment found at constant ``sizes``, as a segment of the ``whole`` task with symbolic sizes.
 
     Raises ``IllegalSchedule`` if the segment's template cannot compute symbolic sizes, or if the stages differ.

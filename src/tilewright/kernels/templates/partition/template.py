@@ -28,7 +28,7 @@ from tilewright.kernels.templates.partition.segments import (
     specific,
     with_strips,
 )
-from tilewright.kernels.templates.partition.space import CUT, Choices, Member, choices, opened
+from tilewright.kernels.templates.partition.space import CUT, Choices, Member, choices, with_symbolic_sizes
 from tilewright.kernels.templates.planned import KernelTemplate
 from tilewright.search_space import SearchSpace
 
@@ -85,12 +85,12 @@ class _Partition(KernelTemplate):
     def members(self, task: Task, schedule: Schedule) -> tuple[Member, ...]:
         """The segments of the cut that a schedule chooses."""
         if task.workload.ranges:
-            return self._opened(task, schedule)
+            return self._symbolic_members(task, schedule)
         found = self._choices(task)
         found.space.check(schedule)
         return found.cuts[str(schedule.values[CUT])]
 
-    def _opened(self, task: Task, schedule: Schedule) -> tuple[Member, ...]:
+    def _symbolic_members(self, task: Task, schedule: Schedule) -> tuple[Member, ...]:
         """The segments of a schedule for symbolic sizes; the schedule was found for the sizes in its launch values."""
         told = dict(schedule.launch)
         sizes = {n: int(told.pop(e.argument, e.high)) for n, e in task.workload.ranges.items()}
@@ -102,7 +102,7 @@ class _Partition(KernelTemplate):
             ends = [m.segment.last for m in members]
             whole = (c for c in found.cuts.values() if [m.segment.last for m in c] == ends and c[0].segment.strips == 1)
             members = next(whole)
-        return tuple(opened(m, task, sizes) for m in members)
+        return tuple(with_symbolic_sizes(m, task, sizes) for m in members)
 
     def _choices(self, task: Task) -> Choices:
         return _choices(self, task, self.version)
