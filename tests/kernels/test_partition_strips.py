@@ -17,7 +17,7 @@ from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.reference import evaluate
 from tilewright.kernels.templates.base import Template
 from tilewright.kernels.templates.partition.space import CUT
-from tilewright.kernels.templates.partition.strips import moved, number, of_rows
+from tilewright.kernels.templates.partition.strips import row_tensors, strip_count, with_rows
 from tilewright.kernels.templates.partition.template import CPU_PARTITION
 from tilewright.kernels.templates.planned import KernelTemplate
 from tilewright.testing.kernels import check, compile_kernels, launch_values, random_arrays, run_outputs, task_of
@@ -123,12 +123,12 @@ def test_rows_that_depend_on_each_other_have_no_strips() -> None:
         te.program(te.compute((16,), lambda j: te.sum(16, lambda i: te.exp(y[i, j]))))[0],  # along the rows
         numbered,  # the row itself counts
     ):
-        assert moved(program) == frozenset()
-    assert moved(normalised()) == {"s0", "s1", "s2", "s3", "x0"}, "not the weights"
+        assert row_tensors(program) == frozenset()
+    assert row_tensors(normalised()) == {"s0", "s1", "s2", "s3", "x0"}, "not the weights"
 
 
 def test_a_strip_is_the_program_of_fewer_rows() -> None:
-    strip = of_rows(one_image(), 8)
+    strip = with_rows(one_image(), 8)
     assert [t.shape for t in strip.inputs] == [(1, 8, 7), (7, 13), (1, 8)]
     assert {s.extents[:2] for s in strip.stages} == {(1, 8)}
     assert not any(t.constant for t in strip.inputs), "what is rearranged once cannot be a strip's"
@@ -136,11 +136,11 @@ def test_a_strip_is_the_program_of_fewer_rows() -> None:
 
 def test_strips_hold_what_is_shared_in_a_cache() -> None:
     program, target = chain(1024, 3), replace(small(), l2_bytes=1 << 20, l3_bytes=16 << 20)
-    assert number(program, 1 << 20, target) == 1, "it stays there anyway"
-    assert number(program, 4 << 20, target) == 8
-    assert number(program, 4 << 20, replace(target, threads=16)) == 16, "one for each thread"
-    assert number(program, 1 << 30, target) == 128, "eight rows do not fit the second cache, but the last"
-    assert number(chain(1021, 3), 4 << 20, target) == 1, "no equal strips"
+    assert strip_count(program, 1 << 20, target) == 1, "it stays there anyway"
+    assert strip_count(program, 4 << 20, target) == 8
+    assert strip_count(program, 4 << 20, replace(target, threads=16)) == 16, "one for each thread"
+    assert strip_count(program, 1 << 30, target) == 128, "eight rows do not fit the second cache, but the last"
+    assert strip_count(chain(1021, 3), 4 << 20, target) == 1, "no equal strips"
 
 
 def test_strips_come_first_where_what_is_shared_goes_through_memory() -> None:

@@ -14,7 +14,7 @@ from tilewright.kernels.kernel import Array, Kernel, Workspace
 from tilewright.kernels.loopnest import Access, Loop, LoopNest
 from tilewright.kernels.templates.partition.segments import Cut
 from tilewright.kernels.templates.partition.space import Member
-from tilewright.kernels.templates.partition.strips import moved, of_rows, rows
+from tilewright.kernels.templates.partition.strips import row_tensors, rows, with_rows
 
 PAGE = 4096
 STRIP = "strip"
@@ -149,14 +149,14 @@ class CpuParts(Parts):
     @cached_property
     def _with_rows(self) -> frozenset[str]:
         """Names of the tensors whose rows are divided into strips."""
-        return moved(self.program) if self.strips > 1 else frozenset()
+        return row_tensors(self.program) if self.strips > 1 else frozenset()
 
     @cached_property
     def _passed(self) -> tuple[dict[str, int], int]:
         """Byte offsets of the intermediate results of a strip, and their total size in bytes."""
         program = self.program
         if self.strips > 1:
-            program = of_rows(program, rows(program)[1] // self.strips)
+            program = with_rows(program, rows(program)[1] // self.strips)
         return intermediates(program, tuple(m.segment for m, _ in self.parts))
 
     @cached_property

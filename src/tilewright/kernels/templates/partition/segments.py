@@ -17,7 +17,7 @@ from tilewright.core import Target, Task
 from tilewright.kernels import templates
 from tilewright.kernels.expression.expr import FLOAT8, ITEMSIZE, Expr, load
 from tilewright.kernels.expression.program import Program, Stage, Tensor, bare_workload, flops_per_point
-from tilewright.kernels.templates.partition.strips import moved, number, of_rows, rows
+from tilewright.kernels.templates.partition.strips import row_tensors, rows, strip_count, with_rows
 
 EXCLUDED = ("cpu_partition", "cuda_partition", "cuda_relaid", "cpu_winograd", "cpu_recurrent")
 """Templates that compute no segment of a partition: the partitions, the Winograd template, and recurrent layers.
@@ -184,7 +184,7 @@ def cuts(task: Task) -> tuple[Cut, ...]:
 def shared(program: Program, cut: Cut) -> int:
     """Total size, in bytes, of tensors with rows that more than one segment reads or writes."""
     users = Counter(n for s in cut for n in (*s.reads, s.result))
-    tensors = (program.tensors[n] for n in moved(program) if users[n] > 1)
+    tensors = (program.tensors[n] for n in row_tensors(program) if users[n] > 1)
     return sum(t.size * ITEMSIZE[t.dtype] for t in tensors)
 
 
@@ -194,12 +194,12 @@ def with_strips(task: Task, found: tuple[Cut, ...]) -> tuple[Cut, ...]:
     The variants come first if the tensors that segments share exceed the last-level cache.
     """
     program = Program.loads(task.workload.program)
-    if not found or not moved(program):
+    if not found or not row_tensors(program):
         return found
     made = []
     for cut in found[:IN_STRIPS]:
-        strips = number(program, shared(program, cut), task.target)
-        strip = of_rows(program, rows(program)[1] // strips)
+        strips = strip_count(program, shared(program, cut), task.target)
+        strip = with_rows(program, rows(program)[1] // strips)
         alone = replace(task, target=replace(task.target, threads=1))
         segments = [
             replace(s, strips=strips)

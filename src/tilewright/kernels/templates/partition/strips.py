@@ -22,7 +22,7 @@ def rows(program: Program) -> tuple[int, int]:
     return d, shape[d]
 
 
-def moved(program: Program) -> frozenset[str]:
+def row_tensors(program: Program) -> frozenset[str]:
     """Names of the tensors that have a row for each row of the result; empty if a row depends on other rows.
 
     All stages must have the same row axis. Each tensor must be read at the computed row only, or be independent of the
@@ -46,9 +46,9 @@ def moved(program: Program) -> frozenset[str]:
     return frozenset(at_row) if independent and not anywhere & at_row else frozenset()
 
 
-def of_rows(program: Program, count: int) -> Program:
+def with_rows(program: Program, count: int) -> Program:
     """The program with ``count`` rows in place of all its rows, which must be independent."""
-    (d, _), names = rows(program), moved(program)
+    (d, _), names = rows(program), row_tensors(program)
 
     def shortened(shape: tuple[int, ...]) -> tuple[int, ...]:
         return (*shape[:d], count, *shape[d + 1 :])
@@ -59,7 +59,7 @@ def of_rows(program: Program, count: int) -> Program:
     return replace(program, inputs=tuple(inputs), stages=tuple(stages))
 
 
-def number(program: Program, shared: int, target: Target) -> int:
+def strip_count(program: Program, shared: int, target: Target) -> int:
     """Number of equal strips into which to divide the rows. ``shared``: bytes that segments share for all rows.
 
     A strip's share must fit half of the second-level cache, or else half of a thread's share of the last-level cache.
