@@ -20,7 +20,7 @@ from tilewright.kernels.primitives.mma_types import ROUNDING
 from tilewright.kernels.reference import evaluate
 from tilewright.kernels.rewrite.relaid import relaid, side_by_side
 from tilewright.kernels.templates import default_schedule, templates_for
-from tilewright.kernels.templates.partition import turned
+from tilewright.kernels.templates.partition import k_contiguous
 from tilewright.kernels.templates.partition.template import CUDA_RELAID
 from tilewright.testing.cuda_template import CudaTemplateContract, empty_output, emulated
 from tilewright.testing.kernels import check, launch_values, random_arrays, task_of
@@ -206,9 +206,9 @@ TURNED: dict[str, Callable[[], Program]] = {
 
 @pytest.mark.parametrize("name", TURNED)
 def test_operands_of_products_are_turned_for_warp_groups(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turned, "LEAST_READERS", 1)
-    monkeypatch.setattr(turned, "LEAST_FLOPS", 1)
-    turned.turned.cache_clear()
+    monkeypatch.setattr(k_contiguous, "LEAST_USES", 1)
+    monkeypatch.setattr(k_contiguous, "LEAST_FLOPS", 1)
+    k_contiguous.k_contiguous.cache_clear()
     program = TURNED[name]()
     task = task_of(program, cuda_target("sm_90a"))
     assert CUDA_RELAID.matches(task)
@@ -223,7 +223,7 @@ def test_operands_of_products_are_turned_for_warp_groups(name: str, monkeypatch:
         report = run(made, kernel.program, launch, inputs, got, order=order, copies=copies)
         assert report.ok, report.bugs
         check(program, inputs, got)
-    turned.turned.cache_clear()
+    k_contiguous.k_contiguous.cache_clear()
 
 
 @pytest.mark.parametrize(

@@ -171,13 +171,13 @@ class CudaRelaid(CudaPartition):
             return False
         # Imported here: these modules load all CUDA primitives.
         from tilewright.kernels.templates.cuda_mma.template import CUDA_MMA
-        from tilewright.kernels.templates.partition.turned import turned
+        from tilewright.kernels.templates.partition.k_contiguous import k_contiguous
 
         program, copies = found
         whole = all(s.extents[-1] * ITEMSIZE[s.dtype] % LEAST_VECTOR == 0 for s in program.stages[:copies])
         if not whole:
             return False
-        if turned(Program.loads(task.workload.program), task.target) is not None:
+        if k_contiguous(Program.loads(task.workload.program), task.target) is not None:
             return any(cut[-1].template == "cuda_wgmma" for cut in self.cuts(task))
         products = (CUDA_MMA.find(cut[-1].program) for cut in self.cuts(task))
         return any(p is not None and CUDA_MMA.usable(p, task.target) for p in products)
@@ -212,10 +212,10 @@ class CudaRelaid(CudaPartition):
         return super().default(task)
 
     def _rewritten(self, task: Task) -> tuple[Program, int] | None:
-        from tilewright.kernels.templates.partition.turned import turned  # loads all CUDA primitives
+        from tilewright.kernels.templates.partition.k_contiguous import k_contiguous  # loads all CUDA primitives
 
         program = Program.loads(task.workload.program)
-        return relaid(program) or side_by_side(program) or turned(program, task.target)
+        return relaid(program) or side_by_side(program) or k_contiguous(program, task.target)
 
     def _found(self, task: Task) -> tuple[Program, int]:
         found = self._rewritten(task)

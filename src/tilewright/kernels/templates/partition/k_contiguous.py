@@ -10,7 +10,7 @@ from tilewright.kernels.rewrite.inline import inlined
 from tilewright.kernels.rewrite.relaid import innermost
 from tilewright.kernels.templates.cuda.warpgroups import available
 
-LEAST_READERS = 2048
+LEAST_USES = 2048
 """Smallest number of multiplications per copied element for which a copy pays.
 
 On an H200, kernels without warp groups leave 40% of the Tensor Cores idle. From about 1,200 multiplications per
@@ -21,7 +21,7 @@ LEAST_FLOPS = 1 << 34
 
 
 @lru_cache(maxsize=256)
-def turned(program: Program, target: Target) -> tuple[Program, int] | None:
+def k_contiguous(program: Program, target: Target) -> tuple[Program, int] | None:
     """The program with leading copies that make its product's operands contiguous along k, and the number of copies.
 
     ``None`` if warp groups can read all operands directly, or if copies cost more than they save. A constant operand is
@@ -39,9 +39,9 @@ def turned(program: Program, target: Target) -> tuple[Program, int] | None:
     program = inlined(program)
     inputs, copies = {t.name for t in program.inputs}, 0
     large = 2 * p.batch * p.m * p.n * p.k >= LEAST_FLOPS
-    for s, readers in ((p.b, p.m), (p.a, p.n)):
+    for s, uses in ((p.b, p.m), (p.a, p.n)):
         tensor = program.tensors[s.tensor]
-        pays = tensor.constant or (large and readers >= LEAST_READERS)
+        pays = tensor.constant or (large and uses >= LEAST_USES)
         if s.contiguous == "k" or s.item == 2 or s.strides is None or not pays:
             continue
         places = [d for d, step in enumerate(tensor.strides) if step == s.strides[2] and tensor.shape[d] > 1]
