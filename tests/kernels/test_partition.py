@@ -40,7 +40,7 @@ from tilewright.kernels.rewrite.split import cropped
 from tilewright.kernels.templates import TEMPLATES, computing, get_template
 from tilewright.kernels.templates.base import Template
 from tilewright.kernels.templates.cuda.launches import GlobalFunction
-from tilewright.kernels.templates.partition.cuda import GpuParts, Placed
+from tilewright.kernels.templates.partition.cuda import GpuParts, PartitionLaunch
 from tilewright.kernels.templates.partition.parts import CpuParts, intermediates
 from tilewright.kernels.templates.partition.segments import EXCLUDED, cuts, in_order, segment_program
 from tilewright.kernels.templates.partition.space import CUT
@@ -422,7 +422,7 @@ def test_launches_that_are_one_have_blocks_of_one_size_and_no_arguments() -> Non
     task = Task(get_operator("conv2d").workload(**sizes), cuda_target("sm_80"))
     kernel = CUDA_RELAID.kernel(task, CUDA_RELAID.default(task))
     joined, *others = kernel.launches
-    assert isinstance(joined, Placed)
+    assert isinstance(joined, PartitionLaunch)
     functions = [x for _, x in joined.parts if isinstance(x, GlobalFunction)]
     assert len(functions) == 2
     changes: tuple[dict[str, Any], ...] = (

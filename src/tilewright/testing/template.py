@@ -36,7 +36,7 @@ from tilewright.kernels.reference import evaluate as reference
 from tilewright.kernels.templates import TEMPLATES, get_template
 from tilewright.kernels.templates.base import LoweredKernel, Template
 from tilewright.kernels.templates.cuda.launches import GlobalFunction
-from tilewright.kernels.templates.partition.cuda import Placed
+from tilewright.kernels.templates.partition.cuda import PartitionLaunch
 from tilewright.kernels.templates.planned import KernelTemplate
 from tilewright.search_space import SearchSpace
 from tilewright.testing.catalogue import Build
@@ -322,7 +322,7 @@ class KernelContract(PairContract):
                 assert head in changed.lower("tw").source
                 (launch,) = (y for y in changed.program("tw").launches if y.symbol == f"tw{symbol}")
                 assert (launch.block[0], launch.shared) == (grown.threads, grown.shared)
-                told, segment = changed.numbers, isinstance(kernel.launches[0], Placed)
+                told, segment = changed.numbers, isinstance(kernel.launches[0], PartitionLaunch)
                 assert symbol or (told["threads"], told["shared_bytes"]) == (grown.threads, grown.shared)
                 assert symbol or segment or told["min_blocks"] == 9
 
@@ -366,11 +366,11 @@ def _launched(kernel: Kernel) -> Iterator[tuple[str, Launch | GlobalFunction, Ca
     """Yields each launch that is not joined with others: its symbol, the launch, and a function that replaces the
     launch by others in the kernel."""
     for n, own in enumerate(kernel.launches):
-        ((number, x), *joined) = own.parts if isinstance(own, Placed) else ((0, own),)
+        ((number, x), *joined) = own.parts if isinstance(own, PartitionLaunch) else ((0, own),)
         assert isinstance(x, Launch | GlobalFunction)
 
         def planted(*others: Launch, n: int = n, number: int = number, own: object = own) -> Kernel:
-            made = (replace(own, parts=((number, x),)) if isinstance(own, Placed) else x for x in others)
+            made = (replace(own, parts=((number, x),)) if isinstance(own, PartitionLaunch) else x for x in others)
             return replace(kernel, launches=(*kernel.launches[:n], *made, *kernel.launches[n + 1 :]))
 
         if not joined:

@@ -76,12 +76,12 @@ class GpuParts(Parts):
         passed = {name: ("workspace", at) for name, at in self.passed[0].items()}
         return {**{t.name: ("tensor", n) for n, t in tensors}, **packed, **passed}
 
-    def launches(self) -> tuple[Placed, ...]:
+    def launches(self) -> tuple[PartitionLaunch, ...]:
         every = [(n, x) for n in self.called for x in self.parts[n][1].launches]
         first = list(takewhile(self._begins, every)) if self.target.kind == "cuda" else []
         if not can_be_joined(first):
             first = every[:1]
-        return (Placed(self, tuple(first)), *(Placed(self, (x,)) for x in every[len(first) :]))
+        return (PartitionLaunch(self, tuple(first)), *(PartitionLaunch(self, (x,)) for x in every[len(first) :]))
 
     def _begins(self, launch: tuple[int, Launched]) -> bool:
         """Whether a launch only reads the program's inputs, and is its segment's only launch, without scratch memory.
@@ -103,7 +103,7 @@ class GpuParts(Parts):
     def of(self, kernel: Kernel) -> Sequence[tuple[Member, Kernel]]:
         """The segments with their kernels. ``kernel`` gives the launches of the segments that every call computes."""
         found = {n: list[Launched]() for n in self.called}
-        for n, x in (part for y in placed(kernel) for part in y.parts):
+        for n, x in (part for y in partition_launches(kernel) for part in y.parts):
             found[n].append(x)
         own = {n: k.launches for n, (_, k) in enumerate(self.parts)}
         given = own | {n: tuple(x) for n, x in found.items()}
@@ -123,12 +123,12 @@ class GpuParts(Parts):
 
     def source(self, kernel: Kernel, symbol: str) -> str:
         sources = [text_of(m, k, symbol + self.own(n)) for n, (m, k) in enumerate(self.of(kernel))]
-        texts = [sources[n] for n in self.packing] + [x.source(symbol, sources) for x in placed(kernel)]
+        texts = [sources[n] for n in self.packing] + [x.source(symbol, sources) for x in partition_launches(kernel)]
         return "".join(dict.fromkeys(texts))  # a segment of several launches has one text
 
 
 @dataclass(frozen=True)
-class Placed:
+class PartitionLaunch:
     """One launch of the partition: a segment's launch, or several independent launches joined into one.
 
     ``parts``: pairs of a segment's number and the segment's launch. A joined launch has the first launch's name; its
@@ -187,9 +187,9 @@ class Placed:
         return "".join(parts)
 
 
-def placed(kernel: Kernel) -> tuple[Placed, ...]:
+def partition_launches(kernel: Kernel) -> tuple[PartitionLaunch, ...]:
     """The launches of a partition's kernel."""
-    return tuple(x for x in kernel.launches if isinstance(x, Placed))
+    return tuple(x for x in kernel.launches if isinstance(x, PartitionLaunch))
 
 
 def can_be_joined(launches: Sequence[tuple[int, Launched]]) -> bool:
