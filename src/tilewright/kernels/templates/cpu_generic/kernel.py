@@ -99,7 +99,7 @@ class _PartPrinter:
             if around is not None:
                 self.blocked = True
                 before[depth + around] = partial(self._start, block=True)
-                after[depth + around] = self._take_in
+                after[depth + around] = self._merge_block
         with w.block():
             self.emitter.nest(w, self.nest, self._body, before=before, after=after, loops=chosen, scope=scope)
 
@@ -149,7 +149,7 @@ class _PartPrinter:
         """Whether the total over blocks of terms is float64."""
         return self.blocked and self.plan.part.monoid is not None and widened(self.plan.part.monoid)
 
-    def _take_in(self, w: Writer, scope: Scope) -> None:
+    def _merge_block(self, w: Writer, scope: Scope) -> None:
         """Print the merge of a block's accumulators into the total accumulators."""
         monoid = self.plan.part.reduction
         parts = range(len(monoid.identity))

@@ -97,9 +97,9 @@ def _segment(t: Text, w: Writer, s: Segment, scope: Scope) -> None:
                 printer = t.printer({**t.places(here), m.inner: plus(tile.start, v * p.lanes)}, names, count=count)
                 if t.prefetch and tile.size == p.lanes * p.vectors:
                     _prefetch(t, w, s, printer)
-                t.take_apart(w, printer, s, count)
+                t.load_deinterleaved(w, printer, s, count)
                 if m.short:
-                    t.store_together(w, printer, s, count, t.streamed)
+                    t.store_interleaved(w, printer, s, count, t.streamed)
                 else:
                     t.store(w, printer, s.values[0], count, stream=t.streamed)
 

@@ -83,7 +83,7 @@ class Text:
         read = printer.load
         printer.load = lambda e, guard: vectors.get(self.numbers.of(e)) or read(e, guard)
 
-    def take_apart(self, w: Writer, printer: Printer, s: Segment, count: str | None) -> None:
+    def load_deinterleaved(self, w: Writer, printer: Printer, s: Segment, count: str | None) -> None:
         """Print a segment's deinterleaving loads, and make a printer use the loaded vectors."""
         found: dict[int, str] = {}
         for run in s.runs:
@@ -105,7 +105,7 @@ class Text:
         within = len(widths) == 1 and len(s.values) * max(widths) <= BLOCK
         return "false" if within and any_order(s.values, s.runs, m.inner) else "true"
 
-    def store_together(self, w: Writer, printer: Printer, s: Segment, count: str | None, stream: bool) -> None:
+    def store_interleaved(self, w: Writer, printer: Printer, s: Segment, count: str | None, stream: bool) -> None:
         """Print the vectors of all components and their interleaved store."""
         m, n = self.p.m, len(s.values)
         printer.bind(s.values, w.line, self.emitter.fresh)

@@ -157,7 +157,7 @@ class Passes:
         after: dict[int, Hook] = {}
         if around is not None and long:
             before[around] = lambda w, _: self._start(w, long, rows)
-            after[around] = lambda w, _: self._take_in(w, long, rows)
+            after[around] = lambda w, _: self._add_blocks(w, long, rows)
         self.emitter.nest(w, every, point.vectors, loops=loops, blocks=printed, scope=scope, before=before, after=after)
 
     def _loops(self, n: int) -> tuple[tuple[Loop, ...], int | None]:
@@ -177,7 +177,7 @@ class Passes:
         """Whether a reduction that is summed in blocks keeps its total in float64."""
         return s.monoid is not None and s.name not in self.p.moments and widened(s.monoid)
 
-    def _take_in(self, w: Writer, long: list[RowStage], rows: int) -> None:
+    def _add_blocks(self, w: Writer, long: list[RowStage], rows: int) -> None:
         """Print the addition of a block of each long sum to the sum's total."""
         for s in long:
             for q in range(rows):
