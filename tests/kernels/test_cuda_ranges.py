@@ -250,7 +250,7 @@ def test_vectors_that_not_all_sizes_allow_are_refused() -> None:
     alone = Task(at(workload, {"shape": 1}), target)
     schedule = next(s for s in template.space(alone) if s.values["vector"] == 4)
     template.lower(Candidate(alone, schedule))
-    with pytest.raises(IllegalSchedule, match="vector is 4, and sizes that calls choose allow 1"):
+    with pytest.raises(IllegalSchedule, match="vector is 4, and the symbolic size allows 1"):
         template.lower(Candidate(Task(workload, target), schedule.at({"shape": 1})))
 
 

@@ -694,16 +694,16 @@ def test_rules_say_why() -> None:
     task = _matmul(4096, 4096, 4096)
     good = dict(CUDA_WGMMA.default(task).values)
     for change, reason in (
-        ({"BM": 64, "GROUPS": 2}, "whole pieces of 64 rows"),
+        ({"BM": 64, "GROUPS": 2}, "not a multiple of 64"),
         ({"BM": 256, "BN": 256, "GROUPS": 1}, "registers"),
         ({"BK": 128, "STAGES": 8}, "shared memory"),
-        ({"split_k": True}, "not stored in boxes"),
-        ({"split_k": True, "store_boxes": False}, "split_k and tail say"),
+        ({"split_k": True}, "does not store partial sums"),
+        ({"split_k": True, "store_boxes": False}, "exactly when either split_k or tail"),
         ({"SWAP": True}, "not a value of knob 'SWAP'"),
         ({"tail": True, "SPLIT": 2, "persistent": False}, "last round"),
         ({"tail_rows": True, "persistent": False}, "last round"),
-        ({"tail_rows": True, "GROUPS": 1, "BM": 64, "BN": 128}, "among groups that share a tile"),
-        ({"ping_pong": True, "GROUPS": 1, "BM": 64, "BN": 128}, "take turns"),
+        ({"tail_rows": True, "GROUPS": 1, "BM": 64, "BN": 128}, "warp groups that share a tile"),
+        ({"ping_pong": True, "GROUPS": 1, "BM": 64, "BN": 128}, "needs two warp groups"),
     ):
         with pytest.raises(IllegalSchedule, match=reason):
             CUDA_WGMMA.space(task).schedule({**good, **change})

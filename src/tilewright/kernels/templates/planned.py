@@ -227,7 +227,7 @@ def _of_greatest(program: Program) -> Program:
 
 
 def _left_open(sizes: Mapping[str, Extent]) -> str:
-    return f"leaves {' and '.join(map(repr, sizes.values()))} to each call"
+    return f"leaves {' and '.join(map(repr, sizes.values()))} symbolic"
 
 
 @lru_cache(maxsize=256)

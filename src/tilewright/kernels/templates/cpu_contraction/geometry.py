@@ -473,7 +473,7 @@ def _for_all_sizes(tiling: ContractionTiling) -> ContractionTiling:
     if not kept or (symbolic_k and len(whole.k_loops) > 1):
         whole = replace(whole, b="pack")
     if whole.pack_a and c.m.varying and len(whole.m_loops) > 1:
-        raise IllegalSchedule("rows whose number the call chooses are not one loop", "Use another schedule")
+        raise IllegalSchedule("the rows, whose number is symbolic, are not one loop", "Use another schedule")
     return _fitting(whole)
 
 

@@ -73,7 +73,7 @@ def divisor(size: int) -> int:
 def within(name: str, given: int, most: int) -> None:
     """Raises ``IllegalSchedule`` if a fixed size's schedule has wider accesses than all sizes of a range allow."""
     if given > most:
-        raise IllegalSchedule(f"{name} is {given}, and sizes that calls choose allow {most}", "Use another schedule")
+        raise IllegalSchedule(f"{name} is {given}, and the symbolic size allows {most}", "Use another schedule")
 
 
 def several(e: IntExpr) -> bool:

@@ -83,7 +83,7 @@ def _more(p: Product) -> tuple[tuple[Choice, ...], tuple[Constraint, ...]]:
         rule("accumulators leave the group that fetches rows no registers", fits),
         rule("the ring has no slots to fetch rows ahead", lambda gather, STAGES: not gather or STAGES > AHEAD + 1),
         rule(
-            "the rows of the output do not divide into whole pieces",
+            "a row of the output does not divide into whole 16-byte chunks",
             lambda store_boxes, BN: not store_boxes or BN in boxed,
         ),
     )

@@ -147,21 +147,21 @@ def _rules(p: Product, target: Target) -> list[Constraint]:
             ),
         ),
         rule(
-            f"so many blocks have more threads than a multiprocessor holds ({threads_per_sm})",
+            f"min_blocks blocks have more threads than a multiprocessor holds ({threads_per_sm})",
             lambda WARPS_M, WARPS_N, min_blocks: threads(WARPS_M, WARPS_N) * min_blocks <= threads_per_sm,
         ),
         rule("accumulators, fragments and addresses do not fit the registers", registers),
         rule(
-            "a thread would copy too many pieces of operand a for one tile",
+            "a thread copies too many chunks of operand a for one tile",
             lambda BM, WARPS_M, WARPS_N, BK, copy_a: short(p.a, BM, threads(WARPS_M, WARPS_N), BK, copy_a),
         ),
         rule(
-            "a thread would copy too many pieces of operand b for one tile",
+            "a thread copies too many chunks of operand b for one tile",
             lambda BN, WARPS_M, WARPS_N, BK, copy_b: short(p.b, BN, threads(WARPS_M, WARPS_N), BK, copy_b),
         ),
         rule("split_k is on exactly when SPLIT is above 1", lambda split_k, SPLIT: split_k == (SPLIT > 1)),
         rule(
-            "a piece of k has too few tiles to fill the stages",
+            "a split of k has too few tiles to fill the stages",
             lambda BK, STAGES, SPLIT: SPLIT == 1 or ceildiv(p.k, BK) // SPLIT >= STAGES - 1,
         ),
     ]

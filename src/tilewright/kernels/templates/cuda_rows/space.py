@@ -81,7 +81,7 @@ def space(r: RowReduction, target: Target, template: str, version: int) -> Searc
             lambda lanes, order: lanes > 1 or r.height < WARP or order == "rows",
         ),
         rule(
-            "a piece of a row is shorter than its threads",
+            "a chunk of a row has fewer elements than threads",
             lambda lanes, vector, pieces: pieces == 1 or pieces * lanes * vector <= r.width,
         ),
         rule(

@@ -165,7 +165,7 @@ def space(c: CudaContraction, target: Target, template: str, version: int) -> Se
         rule("two sets of fragments need an unrolled loop", lambda unroll, fragments: fragments == 1 or unroll > 1),
         rule("split_k is on exactly when SPLIT is above 1", lambda split_k, SPLIT: split_k == (SPLIT > 1)),
         rule(
-            "a piece of K would be empty, or the workspace too large",
+            "a split of K is empty, or the workspace is too large",
             lambda BK, SPLIT: SPLIT == 1 or SPLIT in split[BK],
         ),
         rule("GROUP exceeds the rows of tiles", lambda BM, GROUP: ceildiv(c.m.size, BM) >= GROUP),

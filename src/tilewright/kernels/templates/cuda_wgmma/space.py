@@ -154,37 +154,37 @@ def _rules(p: Product, seen: Mapping[bool, View], target: Target) -> list[Constr
         rule("a tile has no such number of rows", lambda SWAP, BM: BM in seen[SWAP].rows),
         rule("a tile has no such number of columns", lambda SWAP, BN: BN in seen[SWAP].columns),
         rule(
-            f"a warp group has whole pieces of {ROWS} rows",
+            f"the rows of a warp group are not a multiple of {ROWS}",
             lambda BM, GROUPS, ping_pong: BM % (ROWS * sharing(GROUPS, ping_pong)) == 0,
         ),
         rule("accumulators and addresses do not fit the registers", held),
         rule(
-            "two groups take turns, whose blocks walk over whole tiles",
+            "ping_pong needs two warp groups and persistent blocks, without split_k",
             lambda GROUPS, persistent, split_k, ping_pong: (
                 not ping_pong or (GROUPS == 2 and persistent and not split_k)
             ),
         ),
         rule(f"the ring and the results do not fit shared memory ({most} bytes a block)", fits),
         rule(
-            "no box of the output has so many columns",
+            "a TMA box of the output has too many columns",
             lambda SWAP, BN, store_boxes: not store_boxes or box_bytes(SWAP, BN) > 0,
         ),
-        rule("parts of sums are not stored in boxes", lambda split_k, store_boxes: not (split_k and store_boxes)),
+        rule("TMA does not store partial sums", lambda split_k, store_boxes: not (split_k and store_boxes)),
         rule(
-            "split_k and tail say whether SPLIT is above 1, and not both of them",
+            "SPLIT is above 1 exactly when either split_k or tail is on",
             lambda split_k, tail, SPLIT: (split_k or tail) == (SPLIT > 1) and not (split_k and tail),
         ),
-        rule("no tiles are left for a last round of blocks that walk", left),
-        rule("groups in turns have whole tiles", lambda tail, ping_pong: not (tail and ping_pong)),
+        rule("tail needs persistent blocks with a partial last round", left),
+        rule("tail does not go with ping_pong", lambda tail, ping_pong: not (tail and ping_pong)),
         rule(
-            "rows of the last round's tiles are divided among groups that share a tile, and k is not",
+            "tail_rows needs warp groups that share a tile, and SPLIT=1",
             lambda GROUPS, ping_pong, tail_rows, SPLIT: (
                 not tail_rows or (sharing(GROUPS, ping_pong) > 1 and SPLIT == 1)
             ),
         ),
         rule(
-            "blocks of a cluster have no tile each, or no whole pieces of it to copy",
+            "a block of a cluster has no tile, or no whole chunk of a tile to copy",
             lambda SWAP, BM, BN, CLUSTER: seen[SWAP].tiles(CLUSTER, BM, BN),
         ),
-        rule("a piece of k has no tile", lambda BK, SPLIT: SPLIT == 1 or splitk.no_empty_split(k.steps(BK), SPLIT)),
+        rule("a split of k has no tile", lambda BK, SPLIT: SPLIT == 1 or splitk.no_empty_split(k.steps(BK), SPLIT)),
     ]
