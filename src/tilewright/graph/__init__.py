@@ -1,7 +1,7 @@
-"""Graphs of named operations on tensors of fixed shapes, and their grouping into kernels.
+"""Graphs of named operations on tensors of fixed or symbolic shapes, and their grouping into kernels.
 
-Importers (ONNX, PyTorch) build a :class:`~tilewright.graph.ir.Graph`; :func:`~tilewright.graph.groups.grouped` cuts it
-into kernels, each with a workload that can be tuned and served. Numpy and the standard library only.
+Importers (ONNX, PyTorch) build a :class:`~tilewright.graph.ir.Graph`. :func:`~tilewright.graph.groups.grouped` cuts it
+into kernels, each with a workload that can be tuned and served. The package needs NumPy and the standard library only.
 """
 
 from __future__ import annotations

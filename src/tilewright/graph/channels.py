@@ -1,7 +1,9 @@
-"""Where channels lie: groups over channels and space stated again with channels last, and the moves between the two.
+"""The layout choice of convolutional groups: each group restated with channels last, and the moves between both
+layouts.
 
-Values stay where they are unless somebody chooses otherwise (:mod:`tilewright.graph.layouts`). The value ``v`` with
-channels last is called ``v/channels_last``, the weight ``w`` of a convolution that reads it ``w/kernel_last``.
+A value keeps its layout unless a caller chooses the other one (:mod:`tilewright.graph.layouts`). The value ``v`` with
+channels last is called ``v/channels_last``. The weight ``w`` of a convolution that reads channels last is called
+``w/kernel_last``.
 """
 
 from __future__ import annotations
@@ -29,16 +31,16 @@ Attributes = dict[str, Any]
 TRANSPOSED = tuple(f"conv_transpose{rank}d" for rank in (1, 2, 3))
 POOLS = tuple(f"{kind}_pool{rank}d" for kind in ("max", "avg") for rank in (1, 2, 3))
 REDUCTIONS = ("sum", "mean", "prod", "amax", "amin", "logsumexp")
-"""Those that may run over space."""
+"""Reductions that may run over the spatial axes."""
 
 
 @dataclass(frozen=True, eq=False)
 class Channels:
-    """A graph's groups, and what can take their place.
+    """A graph's groups, with their channels-last variants and the moves between both layouts.
 
-    ``graph``: with the values and constants of what follows besides its own. ``last``: by a group's output, the group
-    that reads and gives channels last. ``to_last``, ``to_first``: by a value's own name, what moves it. ``joined``:
-    concatenations that need no kernel and that their only reader computes with channels last, where they would.
+    ``graph``: the graph, with the values and constants of the variants and moves added. ``last``: the channels-last
+    variant of a group, by the group's output. ``to_last``, ``to_first``: the moves of a value, by the value's original
+    name. ``joined``: concatenations without a kernel that the variant of their only reader computes.
     """
 
     graph: Graph
@@ -50,26 +52,28 @@ class Channels:
 
     @property
     def moves(self) -> frozenset[Group]:
-        """All that move a value from one order of axes to the other."""
+        """All groups that move a value from one layout to the other."""
         return frozenset((*self.to_last.values(), *self.to_first.values()))
 
     @property
     def borders(self) -> Iterator[Group]:
-        """Moves of values that a group of another kind, or none that has a choice, gives or takes."""
+        """Moves of values that groups of different families share, or that a group without a channels-last variant
+        reads or gives."""
         for v, kinds in self._kinds.items():
             if len(kinds) > 1:
                 yield from (self.to_last[v], self.to_first[v])
 
     @property
     def ends(self) -> Iterator[Group]:
-        """Moves that remain where all groups with a choice have channels last."""
+        """Moves that remain where every group with a choice has channels last."""
         for v, kinds in self._kinds.items():
             if kinds.intersection(("fixed", "outside")):
                 yield from (self.to_last[v], self.to_first[v])
 
     @property
     def _kinds(self) -> dict[str, set[str]]:
-        """What gives or takes each value with two layouts: families of groups with a choice, ``fixed``, ``outside``."""
+        """Producers and consumers of each value with two layouts: families of groups with a choice, ``fixed``,
+        ``outside``."""
         kinds: dict[str, set[str]] = {v: set() for v in self.to_last}
         for g in self.groups:
             kind = g.family if g.output in self.last else "fixed"
@@ -91,7 +95,7 @@ def named_last(value: str) -> str:
 
 
 def original(value: str, rank: int) -> tuple[str, tuple[int, ...]]:
-    """A value's own name, and its axes in the order in which they lie in ``value``, which has ``rank``."""
+    """A value's original name, and the original axes in the order in which ``value``, of rank ``rank``, stores them."""
     for ending in (TRANSPOSED_LAST, KERNEL_LAST):
         if value.endswith(ending):
             return value.removesuffix(ending), _kernel_order(rank, ending == TRANSPOSED_LAST)
@@ -101,9 +105,9 @@ def original(value: str, rank: int) -> tuple[str, tuple[int, ...]]:
 
 
 def channels_last(graph: Graph, groups: Sequence[Group], turned: bool = False) -> Channels:
-    """The groups; those of convolutions and windows, and of what else has channels beside them, in both ways.
+    """The groups, with channels-last variants of convolutions, windows, and groups connected to them.
 
-    ``turned``: whether a permutation between the two orders of axes may be a view of a value with channels last.
+    ``turned``: whether a permutation between the two layouts may become a view of a value with channels last.
     """
     nodes = {n.name: n for n in graph.nodes}
     found: dict[str, tuple[Graph, Group]] = {}
@@ -139,9 +143,9 @@ def channels_last(graph: Graph, groups: Sequence[Group], turned: bool = False) -
 
 
 def _joined(graph: Graph, joins: Mapping[str, Node], reader: Group) -> list[Node]:
-    """Concatenations without a kernel that a group alone reads and could compute on the way into it.
+    """Concatenations without a kernel that only ``reader`` reads, so that ``reader`` can compute them as it loads.
 
-    ``joins``: all that need no kernel, by their outputs.
+    ``joins``: all concatenations that need no kernel, by their outputs.
     """
     if reader.family not in ("elementwise", "row_reduction"):
         return []
@@ -153,7 +157,8 @@ def _joined(graph: Graph, joins: Mapping[str, Node], reader: Group) -> list[Node
 
 
 def _over_space(graph: Graph, groups: Sequence[Group], nodes: Mapping[str, Node]) -> list[Group]:
-    """Those with a convolution or window, and what is connected to them by values: other axes are no channels."""
+    """Groups with a convolution or window, and groups that values connect to them. Axes of other groups are no
+    channels."""
     beside: dict[str, list[Group]] = {}  # by a value: the groups that read or give it
     for g in groups:
         for v in (*g.inputs, g.output):
@@ -171,18 +176,17 @@ def _over_space(graph: Graph, groups: Sequence[Group], nodes: Mapping[str, Node]
 
 
 def _order(rank: int) -> tuple[int, ...]:
-    """The axes in the order in which they lie with channels last."""
+    """The axes of a channels-first value in the order in which channels last stores them."""
     return (0, *range(2, rank), 1)
 
 
 def _first(rank: int) -> tuple[int, ...]:
-    """The axes of a value that has channels last in the order with channels first."""
+    """The axes of a channels-last value in the order in which channels first stores them."""
     return (0, rank - 1, *range(1, rank - 1))
 
 
 def _kernel_order(rank: int, transposed: bool) -> tuple[int, ...]:
-    """The axes of a convolution's weight in the order in which they lie where channels are last: taps, those of its
-    input, those of its output."""
+    """The axes of a convolution's weight in channels-last order: taps, input channels, output channels."""
     return (*range(2, rank), *((0, 1) if transposed else (1, 0)))
 
 
@@ -195,13 +199,14 @@ def _moved_spec(spec: TensorSpec) -> TensorSpec:
 
 
 def _variant(graph: Graph, group: Group, nodes: Sequence[Node], turned: bool) -> tuple[Graph, Group] | None:
-    """The group with channels last, and the graph that it alone makes; ``None`` where it has no such form."""
+    """The group with channels last, and a graph of that group alone; ``None`` where the group has no channels-last
+    form."""
     rank = _rank(graph, nodes)
     if rank is None:
         return None
     builder = GraphBuilder()
     names: dict[str, str] = {}
-    given: set[str] = set()  # values that lie in the graph's own order already
+    given: set[str] = set()  # values that keep the graph's own layout
     computed = False
     try:
         for node in nodes:
@@ -255,20 +260,20 @@ def _variant(graph: Graph, group: Group, nodes: Sequence[Node], turned: bool) ->
         (node,) = made_graph.nodes
         offset = contiguous(node, made_graph.values[reads[0]].shape)
         if offset is not None:
-            return made_graph, replace(group, inputs=reads, outputs=(output,), offset=offset)  # of the same sizes
+            return made_graph, replace(group, inputs=reads, outputs=(output,), offset=offset)  # the same sizes
     sizes = sizes_of_nodes(made_graph, made_graph.nodes)
     return made_graph, Group(workload.op, family, group.nodes, reads, (output,), workload, sizes=sizes)
 
 
 def _rank(graph: Graph, nodes: Sequence[Node]) -> int | None:
-    """How many axes the values have that channels and space span: those of the first that is computed or read."""
+    """The number of axes of the first node's values, or ``None`` where its layout is not known for that rank."""
     ranks = {len(graph.values[v].shape) for n in nodes[:1] for v in (n.inputs[0], n.output) if v}
     rank = max(ranks, default=0)
     return rank if rank - 2 in LAYOUTS else None
 
 
 def _attributes(graph: Graph, node: Node, rank: int) -> Attributes | None:
-    """What the node's operation is told with channels last; ``None`` where it cannot be."""
+    """The node's attributes with channels last; ``None`` where the operation has no channels-last form."""
     given = dict(node.attributes)
     place = {d: k for k, d in enumerate(_order(rank))}
     first = graph.values[node.inputs[0]].shape if node.inputs[0] else ()
@@ -296,7 +301,7 @@ def _attributes(graph: Graph, node: Node, rank: int) -> Attributes | None:
 
 
 def _own(graph: Graph, builder: GraphBuilder, name: str) -> str:
-    """The name of a value as it is, given to the builder."""
+    """Adds a value in its own layout to the builder and returns its name."""
     spec, array = graph.values[name], graph.constants.get(name)
     if array is None:
         return builder.input(name, spec.shape, spec.dtype, spec.constant)
@@ -304,12 +309,15 @@ def _own(graph: Graph, builder: GraphBuilder, name: str) -> str:
 
 
 def _operand(graph: Graph, builder: GraphBuilder, node: Node, place: int, rank: int) -> str | None:
-    """The name of what the node reads there, channels last, given to the builder; ``None`` if it has no such form."""
+    """Adds input ``place`` of the node to the builder with channels last.
+
+    Returns its name, or ``None`` where it has no channels-last form.
+    """
     name = node.inputs[place]
     spec, array = graph.values[name], graph.constants.get(name)
     convolution = node.operation in (*CONVOLUTIONS, *TRANSPOSED)
     vector = place and (node.operation == "batch_norm" or (convolution and place == 2))
-    if vector or (array is not None and array.size == 1):  # the same in both ways
+    if vector or (array is not None and array.size == 1):  # equal in both layouts
         return _own(graph, builder, name)
     if convolution and place:
         transposed = node.operation in TRANSPOSED
@@ -333,7 +341,7 @@ def _operand(graph: Graph, builder: GraphBuilder, node: Node, place: int, rank: 
 
 
 def _move(spec: TensorSpec, to_last: bool) -> Group:
-    """A value moved to channels last, or back; a view where no element moves."""
+    """The group that moves a value to channels last, or back; a view where no element moves."""
     rank, other = len(spec.shape), _moved_spec(spec)
     source, target = (spec, other) if to_last else (other, spec)
     if spec.shape[1] == 1 or math.prod(spec.shape[2:]) == 1:

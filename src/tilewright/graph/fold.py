@@ -1,5 +1,8 @@
-"""What graphs are made into before they are cut: batch norms of constants computed once, in float64, into weights of a
-convolution or a scale and a shift; elementwise operations behind a concatenation computed of its parts."""
+"""Rewrites of graphs before grouping: constant batch norms are folded, and elementwise operations move onto the parts
+of a concatenation.
+
+A batch norm is folded in float64, into a convolution's weights or into a scale and a shift.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,10 @@ CONVOLUTIONS = ("conv1d", "conv2d", "conv3d")
 
 
 def fold_batch_norms(graph: Graph) -> Graph:
-    """The graph with each batch norm of constants in the weights of the convolution before it, if nothing else reads
-    that, or else as a product and a sum with a number for each channel.
+    """The graph with each batch norm of constants folded into the convolution before it.
 
-    Names of values that are left stay; the constants have names of their own.
+    A batch norm becomes a product and a sum per channel where no convolution can take it. Remaining values keep their
+    names; new constants get names of their own.
     """
     norms = [n for n in graph.nodes if n.operation == "batch_norm" and all(r in graph.constants for r in n.reads[1:])]
     found = {n.name: conv for n in norms if (conv := _foldable(graph, n)) is not None}
@@ -51,7 +54,7 @@ def fold_batch_norms(graph: Graph) -> Graph:
 
 
 def _foldable(graph: Graph, norm: Node) -> Node | None:
-    """The convolution in front of a batch norm that can take it."""
+    """The convolution in front of a batch norm that the norm can be folded into."""
     conv = graph.producer.get(norm.inputs[0])
     if conv is None or conv.operation not in CONVOLUTIONS or conv.attributes.get("layout", "").endswith("C"):
         return None
@@ -65,14 +68,14 @@ def _constant(graph: Graph, node: Node, place: int, channels: int, default: floa
 
 
 def _affine(graph: Graph, norm: Node, channels: int) -> tuple[Array, Array]:
-    """A factor and a term for each channel."""
+    """A batch norm's scale and shift for each channel, in float64."""
     mean, var, weight, bias = (_constant(graph, norm, k, channels, d) for k, d in enumerate((0.0, 1.0, 1.0, 0.0), 1))
     scale = weight / np.sqrt(var + norm.attributes.get("eps", 1e-5))
     return scale, bias - mean * scale
 
 
 def _folded(graph: Graph, conv: Node, norm: Node) -> tuple[Array, Array]:
-    """Weight and bias of a convolution with its batch norm."""
+    """Weight and bias of a convolution with its batch norm folded in."""
     weight = graph.constants[conv.inputs[1]]
     channels = weight.shape[0]
     scale, shift = _affine(graph, norm, channels)
@@ -82,7 +85,7 @@ def _folded(graph: Graph, conv: Node, norm: Node) -> tuple[Array, Array]:
 
 
 def _scaled(graph: Graph, norm: Node) -> tuple[Array, Array]:
-    """The factor and the term of a batch norm, which stretch to its output."""
+    """The scale and shift of a batch norm, in shapes that broadcast to its output."""
     spec = graph.values[norm.output]
     dim = norm.attributes.get("dim", 1) % len(spec.shape)
     shape = (-1, *(1 for _ in spec.shape[dim + 1 :]))
@@ -92,22 +95,24 @@ def _scaled(graph: Graph, norm: Node) -> tuple[Array, Array]:
 
 # --------------------------------------------------------------------------- elementwise operations of concatenations
 
-# Each joins the kernel that gives the part.
+# Each elementwise operation joins the kernel that computes its part of the concatenation.
 
 
 GIVERS = ("contraction", "window", "rows", "attention", "elementwise")
-"""Kinds of operations whose kernels take elementwise operations behind them."""
+"""Kinds of operations whose kernels take elementwise operations as an epilogue."""
 
 
 def distribute(graph: Graph) -> Graph:
-    """The graph with elementwise operations on the parts of a concatenation, where only these read it and only it
-    reads the parts. Constants beside it are cut as it is. Values keep their names; those of parts are new.
+    """The graph with elementwise operations applied to the parts of a concatenation instead of to its result.
+
+    This is done where only those operations read the concatenation and only the concatenation reads its parts. Constant
+    operands are sliced in the same way. Values keep their names; values of parts get new names.
     """
     if not any(_begins(graph, n) for n in graph.nodes):
         return graph
     builder = GraphBuilder.begun(graph)
-    parts: dict[str, tuple[str, ...]] = {}  # of values that are not there as a whole
-    joins: dict[str, Node] = {}  # by such a value: its concatenation
+    parts: dict[str, tuple[str, ...]] = {}  # by a value that is computed in parts only
+    joins: dict[str, Node] = {}  # the concatenation of each of these values
     for node in graph.nodes:
         whole = next((n for n in node.reads if n in parts), None)
         if whole is not None:
@@ -129,7 +134,7 @@ def distribute(graph: Graph) -> Graph:
 
 
 def _begins(graph: Graph, node: Node) -> bool:
-    """Whether a node is a concatenation whose parts take what follows it."""
+    """Whether a node is a concatenation whose parts' kernels can compute the operations that follow it."""
     if node.operation != "cat" or len(set(node.inputs)) < len(node.inputs):
         return False
     for name in node.inputs:
@@ -141,7 +146,8 @@ def _begins(graph: Graph, node: Node) -> bool:
 
 
 def _follower(graph: Graph, value: str, join: Node) -> Node | None:
-    """The elementwise operation that alone reads a value, beside constants, and keeps its shape."""
+    """The elementwise operation that is the only reader of a value, reads only constants besides, and keeps the value's
+    shape."""
     readers, shape = graph.consumers[value], graph.values[value].shape
     if len(readers) != 1 or value in graph.outputs:
         return None
@@ -160,9 +166,9 @@ def _follower(graph: Graph, value: str, join: Node) -> Node | None:
 def _cut(
     graph: Graph, builder: GraphBuilder, node: Node, whole: str, parts: tuple[str, ...], join: Node
 ) -> list[list[str]]:
-    """The inputs of an operation on each part."""
+    """The operation's inputs for each part of the concatenation; constants are sliced to match."""
     rank = len(graph.values[whole].shape)
-    axis = join.attributes.get("dim", 0) % rank - rank  # from the last, where shapes meet
+    axis = join.attributes.get("dim", 0) % rank - rank  # negative, as shapes broadcast from the last axis
     ends = list(accumulate(builder.values[p].shape[axis] for p in parts))
     found = []
     for part, end in zip(parts, ends, strict=True):

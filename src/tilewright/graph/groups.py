@@ -1,9 +1,10 @@
-"""Cutting a graph into kernels: anchors with the elementwise operations around them, and chains of the rest.
+"""Cuts a graph into kernels: anchors with the elementwise operations around them, and chains of the remaining
+operations.
 
-An *anchor* is a product, convolution, window, reduction of rows, attention, or recurrent layer. What follows it joins
-it while the program stays in the anchor's family (``kernels/families``), so that one template computes it all. Only
-values that a single group reads are hidden in it; moves of elements are free to repeat and are read through by whoever
-can.
+An *anchor* is a product, convolution, window, reduction of rows, attention, or recurrent layer. Operations that follow
+an anchor join it while the program stays in the anchor's family (``kernels/families``). So one template computes the
+whole group. Only values with a single reading group stay inside a group. Moves of elements may be repeated: every group
+that can reads through them.
 """
 
 from __future__ import annotations
@@ -40,10 +41,10 @@ Family = Literal[
 ]  # fmt: skip
 
 MOST_NODES = 24
-"""Operations of one group."""
+"""Largest number of nodes of one group."""
 LONGEST_NAME = 48
 SHARES = (0.0, 0.55)
-"""Places in ranges of sizes at which a program is compared with that of the size."""
+"""Positions within the ranges of symbolic sizes at which a program is compared with the program of the fixed size."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,10 +52,14 @@ class Group:
     """Nodes that one kernel computes.
 
     ``nodes``: names, in order; a node that only moves elements may be in several groups. ``inputs``: values in the
-    order of the workload's inputs; ``output``: the one value that it stores. An *opaque* node is computed by something
-    else: ``workload`` is ``None``, ``outputs`` are all of the node's. A *view* needs no kernel: its output is its
-    input's memory from element ``offset`` on; several inputs are its output's memory, one behind the other. The
-    workload of such a slice or concatenation, which would copy, states it for other layouts.
+    order of the workload's inputs. ``output``: the one value that the kernel stores.
+
+    An *opaque* group runs outside of our kernels: ``workload`` is ``None``, and ``outputs`` lists all of the node's
+    outputs.
+
+    A *view* needs no kernel. Its output is its input's memory from element ``offset`` on. Several inputs lie one behind
+    the other in the output's memory. A view that is a slice or concatenation has a workload too, which states the copy
+    for other layouts.
     """
 
     name: str
@@ -72,31 +77,31 @@ class Group:
 
 
 def grouped(graph: Graph, views: Mapping[str, int] | None = None) -> tuple[Group, ...]:
-    """The groups of a graph in an order in which each reads only inputs, constants and earlier groups' outputs.
+    """The groups of a graph in execution order: each reads only inputs, constants and earlier groups' outputs.
 
-    ``views``: nodes that need no kernel and where their output begins in their input, as
-    :func:`~tilewright.graph.places.in_place` gives them; reshapes unless given.
+    ``views``: the nodes that need no kernel, with the offset of their output in their input, as
+    :func:`~tilewright.graph.places.in_place` returns them. Without ``views`` only reshapes need no kernel.
     """
     return _Grouping(graph, {n.name: 0 for n in graph.nodes if n.operation in VIEWS} if views is None else views).run()
 
 
 def state_nodes(graph: Graph, nodes: Sequence[Node]) -> tuple[Program, tuple[str, ...]]:
-    """The program of nodes in order, whose last gives the result, and the values that it reads.
+    """The program of nodes in order, whose last node gives the result, and the values that it reads.
 
-    Raises ``UsageError`` or ``OperatorError`` where they are no program.
+    Raises ``UsageError`` or ``OperatorError`` where the nodes form no program.
     """
     return _with_sizes(graph, nodes)[:2]
 
 
 def sizes_of_nodes(graph: Graph, nodes: Sequence[Node]) -> Mapping[str, Extent]:
-    """The sizes of the program of :func:`state_nodes`, by name, each of the graph's."""
+    """The symbolic sizes of the program of :func:`state_nodes`: the graph's extent for each name."""
     return _with_sizes(graph, nodes)[2]
 
 
 def _with_sizes(graph: Graph, nodes: Sequence[Node]) -> tuple[Program, tuple[str, ...], Mapping[str, Extent]]:
     later = {n.output for n in nodes}
     rearranged = _weights(graph, nodes)
-    numbers: dict[str, int] = {}  # of the values, in the order in which they occur
+    numbers: dict[str, int] = {}  # numbers of the values, in order of first use
     given: list[_Given] = []
     steps: list[_Step] = []
     for node in nodes:
@@ -133,7 +138,7 @@ def _with_sizes(graph: Graph, nodes: Sequence[Node]) -> tuple[Program, tuple[str
 
 
 def _for_every_size(section: _Section) -> tuple[Program, tuple[int, ...], tuple[int, ...]]:
-    """The program of some nodes whose lengths are extents. Raises ``UsageError`` where it is another for some sizes."""
+    """The program of nodes with symbolic sizes. Raises ``UsageError`` where it differs for some sizes in the range."""
     made = _stated(ByText(section))
     extents = open_sizes(extents_among(section))
     for share in SHARES:
@@ -147,7 +152,7 @@ def _for_every_size(section: _Section) -> tuple[Program, tuple[int, ...], tuple[
 _Given = tuple[int, tuple[int, ...], str, Union[float, int, bool, None], bool]
 """A value that nodes read: its number, shape, dtype, the number that it holds, and whether kernels may rearrange it."""
 _Step = tuple[str, tuple[Union[int, None], ...], dict[str, Any], int]
-"""A node: its operation, the numbers of what it reads, its attributes, and the number of its output."""
+"""A node: its operation, the numbers of its inputs, its attributes, and the number of its output."""
 _Section = tuple[tuple[_Given, ...], tuple[_Step, ...]]
 
 
@@ -155,8 +160,10 @@ _Section = tuple[tuple[_Given, ...], tuple[_Step, ...]]
 def _stated(
     section: ByText[_Section],
 ) -> tuple[Program, tuple[int, ...], tuple[int, ...]]:
-    """The program of some nodes, whatever their values are called, the numbers of the values that it reads, and the
-    shape of its result."""
+    """The program of nodes, independent of the values' names.
+
+    Returns the program, the numbers of the values that it reads, and the shape of its result.
+    """
     given, steps = section.value
     made: dict[int | None, te.TensorRef] = {n: operand(n, shape, dtype) for n, shape, dtype, _, _ in given}
     scalars: dict[int | None, float | None] = {n: scalar for n, _, _, scalar, _ in given}
@@ -175,7 +182,7 @@ def _stated(
 
 
 def _weights(graph: Graph, nodes: Sequence[Node]) -> frozenset[str]:
-    """Constants that kernels may rearrange: weights of products, which the group reads as nothing else."""
+    """Constants that kernels may prepack: weights of products that the group reads in no other role."""
     places = [
         (name, OPERATIONS[n.operation].weight == k)
         for n in nodes
@@ -196,12 +203,12 @@ MATCHERS: Mapping[Family, Callable[[Program], object]] = {
     "recurrence": recurrence.recurrence,
     "elementwise": elementwise.maps,
 }
-"""What looks for a family's form in a program, the most specific family first."""
+"""The matcher of each family's normal form, the most specific family first."""
 
 
 @lru_cache(maxsize=8192)
 def in_family(program: Program, family: Family) -> bool:
-    """Whether a program is of the family; of those without a form of their own none is."""
+    """Whether a program matches the family's normal form; false for families without a matcher."""
     return family in MATCHERS and bool(MATCHERS[family](program))
 
 
@@ -223,7 +230,7 @@ class _Grouping:
     def __init__(self, graph: Graph, views: Mapping[str, int]) -> None:
         self.graph, self.views = graph, views
         self.known = [n for n in graph.nodes if not n.opaque]
-        self.taken: dict[str, _Open] = {}  # by the name of a node that computes something
+        self.taken: dict[str, _Open] = {}  # by the name of a computed node
         self.groups: list[_Open] = []
 
     def run(self) -> tuple[Group, ...]:
@@ -242,7 +249,7 @@ class _Grouping:
     # ----------------------------------------------------------------- growing
 
     def _closures(self, start: Sequence[Node], allowed: frozenset[str]) -> Iterator[list[Node]]:
-        """Longer and longer lists of nodes after ``start`` that hide all values but the last one's."""
+        """Growing lists of nodes from ``start`` on, each with only the last node's output visible outside."""
         graph, region = self.graph, list(start)
         names = {n.name for n in region}
         while len(region) < MOST_NODES:
@@ -255,7 +262,7 @@ class _Grouping:
             node = min(following, key=lambda n: graph.position[n.name])
             if node.opaque or node.name in self.taken or OPERATIONS[node.operation].kind not in allowed:
                 return
-            if node.name in self.views and len(node.inputs) > 1:  # what it reads is written where it lies
+            if node.name in self.views and len(node.inputs) > 1:  # its inputs lie in the result's memory
                 return
             region.append(node)
             names.add(node.name)
@@ -268,7 +275,8 @@ class _Grouping:
         return value in self.graph.outputs or any(c.name not in inside for c in self.graph.consumers[value])
 
     def _stated(self, nodes: Sequence[Node], family: Family | None = None) -> tuple[Program, tuple[str, ...]] | None:
-        """The nodes' program and what it reads; ``None`` where they have none, or none of the family."""
+        """The nodes' program and the values that it reads; ``None`` where the nodes have no program, or not of this
+        family."""
         try:
             program, reads = state_nodes(self.graph, nodes)
         except UsageError:
@@ -276,8 +284,10 @@ class _Grouping:
         return (program, reads) if family is None or in_family(program, family) else None
 
     def _longest(self, chains: Sequence[list[Node]], family: Family) -> int:
-        """How many of the chains, each the one before with more nodes, are of the family: a family that takes a chain
-        takes what the chain begins with."""
+        """The number of leading chains that match the family.
+
+        Each chain extends the previous one, and a family that takes a chain takes every prefix of it.
+        """
         return bisect_left(chains, True, key=lambda nodes: self._stated(nodes, family) is None)
 
     def _take(
@@ -288,7 +298,7 @@ class _Grouping:
         reads: tuple[str, ...],
         owned: Sequence[Node] | None = None,
     ) -> _Open:
-        """A group; ``owned``: the nodes that no other group computes, all unless given."""
+        """Adds a group. ``owned``: the nodes that no other group computes; all of its nodes unless given."""
         group = _Open(family, list(nodes), program, reads)
         self.groups.append(group)
         for n in nodes if owned is None else owned:
@@ -296,14 +306,15 @@ class _Grouping:
         return group
 
     def _attention(self, node: Node) -> None:
-        """Products, a softmax between them and what stands around it, where they are an attention."""
+        """Groups two products, the softmax between them, and the operations around them, where they form an
+        attention."""
         for core in self._closures([node], frozenset(("elementwise", "rows", "contraction"))):
             operations = [n.operation for n in core]
             if operations.count("matmul") > 2 or operations.count("softmax") > 1:
                 return
             if operations[-1] != "matmul" or "softmax" not in operations:
                 continue
-            # Heads that share keys are an attention only where the moves in front are read through.
+            # Shared key heads are recognised only where the group reads through the moves in front.
             found = next((x for x in (core, self._with_moves(core)) if self._is_attention(x)), None)
             if found is None:
                 continue
@@ -321,7 +332,7 @@ class _Grouping:
         return self._stated(nodes, "attention") is not None
 
     def _anchor(self, node: Node) -> None:
-        """A node with what follows it, as long as that is of its family."""
+        """Groups an anchor with the operations that follow it, as long as the program stays in its family."""
         found = self._stated([node])
         if found is None:
             return
@@ -331,7 +342,7 @@ class _Grouping:
             return
         rows = OPERATIONS[node.operation].kind == "rows"
         longer = list(self._closures([node], frozenset(("elementwise", "rows") if rows else ("elementwise",))))
-        if rows:  # only the whole of a norm may be rows again
+        if rows:  # a part of a norm may fall outside the family where the whole norm is in it
             nodes = next((x for x in reversed(longer) if self._stated(x, family)), [node])
         else:
             nodes = [[node], *longer][self._longest(longer, family)]
@@ -340,7 +351,7 @@ class _Grouping:
     # ----------------------------------------------------------------- moves in front of a group
 
     def _read_through(self, group: _Open) -> None:
-        """Read what was moved where it lay before, where the family still takes it."""
+        """Reads moved operands from their original place, where the family still takes the program."""
         for name in group.reads:
             for chain in self._chains(name):
                 nodes = self._joined(chain, group.nodes)
@@ -363,7 +374,7 @@ class _Grouping:
         return wider
 
     def _chains(self, name: str) -> Iterator[list[Node]]:
-        """Moves that lead to a value, longest first; those that are views alone are not worth it."""
+        """Chains of moves that lead to a value, longest first; chains of views alone are left out."""
         chain: list[Node] = []
         node = self.graph.producer.get(name)
         while node is not None and self._movable(node):
@@ -374,7 +385,7 @@ class _Grouping:
                 yield chain[first:]
 
     def _movable(self, node: Node) -> bool:
-        """Whether a node moves elements of one value, and belongs to no group."""
+        """Whether a node moves elements of one value and belongs to no group."""
         known = not node.opaque and node.name not in self.taken and len(node.reads) == 1
         return known and OPERATIONS[node.operation].kind == "move"
 
@@ -385,7 +396,7 @@ class _Grouping:
     # ----------------------------------------------------------------- what is left
 
     def _needed(self) -> set[str]:
-        """Values that something outside of where they are computed reads."""
+        """Values that are read outside of the group that computes them."""
         graph = self.graph
         needed = set(graph.outputs)
         for node in reversed(graph.nodes):
@@ -398,10 +409,10 @@ class _Grouping:
         return needed
 
     def _rest(self) -> None:
-        """Elementwise operations and moves that belong to no anchor: chains of them."""
+        """Groups elementwise operations and moves that belong to no anchor into chains."""
         allowed = frozenset(("elementwise", "move", "gather"))
         needed = self._needed()
-        read = {name for g in self.groups for name in g.reads}  # also through moves, which are free to repeat
+        read = {name for g in self.groups for name in g.reads}  # read directly, or through repeated moves
         for node in self.known:
             if node.name in self.taken or node.output not in needed or node.name in self.views:
                 continue
@@ -424,9 +435,9 @@ class _Grouping:
                 self._merge(group, needed, reading)
 
     def _merge(self, group: _Open, needed: set[str], reading: Mapping[str, list[_Open]]) -> None:
-        """A chain that one reduction of rows or one other chain alone reads is computed on the way into it.
+        """Merges a chain into the one row reduction or other chain that is its only reader.
 
-        Its output is then no longer ``needed``. ``reading``: the groups that read a value, by its name.
+        The chain's output is then no longer ``needed``. ``reading``: the groups that read a value, by its name.
         """
         readers = [g for g in reading.get(group.output, ()) if g.output in needed]
         others = [c for c in self.graph.consumers[group.output] if c.name not in self.taken]
@@ -482,7 +493,7 @@ def _opaque(node: Node) -> Group:
 
 
 def _plain(family: Family, program: Program) -> bool:
-    """Whether a product still reads by sums of axes alone; quotients of axes make slow copies of operands."""
+    """Whether a product still indexes its operands by sums of axes; quotients of axes make copies of operands slow."""
     if family != "contraction":
         return True
     return any(
@@ -492,7 +503,7 @@ def _plain(family: Family, program: Program) -> bool:
 
 
 def _name(nodes: Sequence[Node]) -> str:
-    """The operations joined, those that only move elements apart where others are."""
+    """The names of the operations, joined; moves are named only where nothing is computed."""
     words = [n.operation for n in nodes if OPERATIONS[n.operation].kind != "move"] or [n.operation for n in nodes]
     kept: list[str] = []
     for w in words:
@@ -505,13 +516,13 @@ def _name(nodes: Sequence[Node]) -> str:
 
 @lru_cache(maxsize=1024)
 def workload_of(name: str, program: Program) -> Workload:
-    """An anonymous operator's workload; its name tells it apart from others with the same operations."""
+    """An anonymous operator's workload; its name tells it apart from programs with the same list of operations."""
     made = program_workload(name, program)
     return replace(made, op=f"{name}_{made.key[:8]}")
 
 
 def _ordered(graph: Graph, groups: Sequence[Group]) -> tuple[Group, ...]:
-    """Each after what it reads, otherwise by the place of its last node."""
+    """The groups in execution order; ties go by the position of the last node."""
     ready = {s.name for s in graph.inputs} | set(graph.constants)
     left = sorted(groups, key=lambda g: graph.position[g.nodes[-1]])
     done: list[Group] = []
@@ -525,13 +536,14 @@ def _ordered(graph: Graph, groups: Sequence[Group]) -> tuple[Group, ...]:
 
 # --------------------------------------------------------------------------- axes in another order
 
-# A last permutation of a program's rows as an order of the stages before it, so that nothing is moved afterwards.
+# A last permutation becomes the order of the stages' axes before it, so that no kernel moves elements afterwards.
 
 
 def reordered(program: Program) -> Program:
-    """The program without its last stage, where that permutes the axes of the one before, the innermost apart.
+    """The program without its last stage, where that stage permutes all axes but the innermost of the stage before.
 
-    Every stage over the same rows is stored in the new order. The same object where the last stage does something else.
+    Every stage over the same rows is stored in the new order. Returns the same object where the last stage is no such
+    permutation.
     """
     if len(program.stages) < 2:
         return program
@@ -567,7 +579,8 @@ def reordered(program: Program) -> Program:
 
 
 def _places(source: Stage, last: Stage) -> list[int] | None:
-    """Where each axis of ``source`` but the innermost stands in ``last``; ``None`` where it is no such permutation."""
+    """The position in ``last`` of each axis of ``source`` but the innermost; ``None`` where ``last`` is not a
+    permutation of that form."""
     if last.monoid is not None or last.dtype != source.dtype or last.body[0].op != "load":
         return None
     read = last.body[0]

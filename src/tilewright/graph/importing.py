@@ -1,4 +1,4 @@
-"""What importers of programs share: a graph that handlers of operators add to (``operations/handlers.py``)."""
+"""The base of importers: a graph that the handlers of operators add to (``operations/handlers.py``)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tilewright.kernels.nn.dims import computed
 
 
 class Importing:
-    """The base of importers: values by the program's names, and a builder."""
+    """The base of importers: the program's values by name, and a graph builder."""
 
     def __init__(self) -> None:
         self.builder = GraphBuilder()
@@ -24,13 +24,13 @@ class Importing:
         self._made = 0
 
     def known_as(self, name: str, array: Array) -> str:
-        """A value of the program that is known now."""
+        """Adds a constant of the program and returns its name."""
         self.constants[name] = array
-        one_number = not any(array.strides)  # all elements are the same memory
+        one_number = not any(array.strides)  # all elements share one address
         return self.builder.constant(name, array if one_number else np.ascontiguousarray(array).reshape(array.shape))
 
     def constant(self, array: Array) -> str:
-        """A constant that the program does not have; its name."""
+        """Adds a constant that is not in the program, under a fresh name, and returns the name."""
         return self.known_as(self._fresh(), array)
 
     def spec(self, name: str) -> TensorSpec:
@@ -40,19 +40,19 @@ class Importing:
         return self.spec(name).shape
 
     def add(self, operation: str, inputs: Sequence[str], output: str | None = None, **attributes: Any) -> str:
-        """A node; operands of several element types become the one that PyTorch computes in."""
+        """Adds a node and returns its output. Operands are converted to PyTorch's promoted element type."""
         first = OPERATIONS[operation].promotes if operation in OPERATIONS else None
         if first is not None:
             inputs = [*inputs[:first], *self._alike(inputs[first:])]
         return self.builder.add(operation, inputs, attributes, output=output or self._fresh())
 
     def _fresh(self) -> str:
-        """A name that no program has."""
+        """A name that no program uses."""
         self._made += 1
         return f"made/{self._made}"
 
     def reshaped(self, name: str, shape: Sequence[int], output: str | None = None) -> str:
-        """A value in another shape; a constant is one again."""
+        """A value in another shape; a reshaped constant stays a constant."""
         if output is None and name in self.constants:
             return self.constant(self.constants[name].reshape(tuple(shape)))
         return self.add("reshape", [name], output, shape=tuple(shape))
@@ -66,7 +66,8 @@ class Importing:
         return None
 
     def _alike(self, names: Sequence[str]) -> list[str]:
-        """The operands in one element type; numbers of the program's (constants of ours) too."""
+        """The operands in one element type. Scalars that the importer made follow PyTorch's promotion of Python
+        numbers."""
         made = {n: self.constants[n] for n in names if n in self.constants and n.startswith("made/")}
         numbers = {n: a.item() for n, a in made.items() if a.size == 1}
         tensors = [self.spec(n) for n in names if n and n not in numbers]
@@ -77,7 +78,7 @@ class Importing:
         def alike(name: str) -> str:
             if not name or self.spec(name).dtype == dtype:
                 return name
-            if name in numbers:  # one that the type does not hold wraps, as in PyTorch
+            if name in numbers:  # a number out of the type's range wraps, as in PyTorch
                 number = np.asarray(numbers[name])
                 number = number.astype(dtype) if dtype in INTEGERS else number
                 return self.constant(number.astype(computed(dtype)))

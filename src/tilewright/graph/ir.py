@@ -1,4 +1,4 @@
-"""A graph: named operations on tensors whose axes are numbers or extents, immutable once it is built."""
+"""The graph: named operations on tensors whose axes are numbers or symbolic dimensions, immutable once built."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from tilewright.graph.operations import OPERATIONS, infer
 Array = np.ndarray[Any, Any]
 
 ABSENT = ""
-"""Stands among a node's inputs for an optional one that is not given."""
+"""The placeholder among a node's inputs for an absent optional input."""
 
 
 @dataclass(frozen=True, eq=False)
 class Node:
     """One operation. ``inputs`` and ``outputs`` name values; an absent optional input is ``""``.
 
-    ``operation``: a name in :data:`~tilewright.graph.operations.OPERATIONS`, or any other for an *opaque* node, which
-    is never grouped. ``attributes``: numbers, texts and tuples of them, named as in PyTorch's functions.
+    ``operation``: a name in :data:`~tilewright.graph.operations.OPERATIONS`, or any other name for an *opaque* node,
+    which is never grouped. ``attributes``: numbers, strings and tuples of them, named as in PyTorch's functions.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Node:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The inputs that are given."""
+        """The inputs without absent optional ones."""
         return tuple(n for n in self.inputs if n != ABSENT)
 
     @property
@@ -55,9 +55,9 @@ class Node:
 class Graph:
     """Nodes in an order in which each reads only earlier values.
 
-    ``inputs``: given in each call. ``constants``: arrays by name (any mapping: they may be read when they are asked
-    for). ``values``: shape and dtype of every value by name, inputs and constants included. ``outputs``: names.
-    Made by :class:`GraphBuilder`, which checks it.
+    ``inputs``: given in each call. ``constants``: arrays by name, in any mapping, which may load them on demand.
+    ``values``: shape and dtype of every value by name, inputs and constants included. ``outputs``: names.
+    :class:`GraphBuilder` builds and checks graphs.
     """
 
     inputs: tuple[TensorSpec, ...]
@@ -68,7 +68,7 @@ class Graph:
 
     @cached_property
     def producer(self) -> Mapping[str, Node]:
-        """The node that gives a value; inputs and constants have none."""
+        """The node that computes each value, by the value's name; inputs and constants are not in it."""
         return {o: n for n in self.nodes for o in n.outputs}
 
     @cached_property
@@ -82,7 +82,7 @@ class Graph:
 
     @cached_property
     def position(self) -> Mapping[str, int]:
-        """A node's place in the order, by its name."""
+        """A node's index in the order, by its name."""
         return {n.name: k for k, n in enumerate(self.nodes)}
 
     def scalar(self, name: str) -> float | int | bool | None:
@@ -125,25 +125,25 @@ class GraphBuilder:
         return made
 
     def copy(self, graph: Graph, node: Node) -> None:
-        """A node of a graph as it is there."""
+        """Adds a node of a graph unchanged."""
         self.put(node, [graph.values[o] for o in node.outputs])
 
     def put(self, node: Node, outputs: Iterable[TensorSpec]) -> None:
-        """A node whose outputs' shapes are known to be these."""
+        """Adds a node whose output shapes are known."""
         self._read(node.operation, node.inputs)
         for spec in outputs:
             self._define(spec)
         self.nodes.append(replace(node, name=self._node_name(node.name)))
 
     def input(self, name: str, shape: Sequence[int], dtype: str, constant: bool = False) -> str:
-        """A value that each call gives; ``constant``: one that seldom differs, such as a weight."""
+        """Adds an input of each call. ``constant``: whether it seldom changes, as a weight does."""
         lengths = tuple(n if isinstance(n, Extent) else int(n) for n in shape)
         self._define(TensorSpec(name, lengths, dtype, constant))
         self._inputs.append(self.values[name])
         return name
 
     def constant(self, name: str, array: Array) -> str:
-        """A value that is known now, such as a weight."""
+        """Adds a constant, such as a weight."""
         self._define(TensorSpec(name, tuple(array.shape), array.dtype.name))
         self._constants[name] = array
         return name
@@ -157,7 +157,7 @@ class GraphBuilder:
         output: str | None = None,
         name: str | None = None,
     ) -> str:
-        """A node of a known operation; its output's name. The shape follows from the operation.
+        """Adds a node of a known operation and returns its output's name. The shape follows from the operation.
 
         Raises ``UsageError`` for an unknown operation or value, and for shapes or attributes that do not fit.
         """
@@ -175,7 +175,7 @@ class GraphBuilder:
         return out
 
     def add_opaque(self, operation: str, inputs: Sequence[str], outputs: Iterable[TensorSpec]) -> tuple[str, ...]:
-        """A node that something else computes; its outputs with the shapes given."""
+        """Adds a node of an unknown operation, whose outputs have the given shapes, and returns their names."""
         made = tuple(outputs)
         names = tuple(s.name for s in made)
         label = operation if operation not in OPERATIONS else f"opaque::{operation}"
@@ -183,7 +183,7 @@ class GraphBuilder:
         return names
 
     def build(self, outputs: Sequence[str]) -> Graph:
-        """The graph with these outputs; nodes that none of them needs are left out. Raises ``UsageError``."""
+        """The graph with these outputs, without nodes that no output needs. Raises ``UsageError``."""
         if not outputs:
             raise UsageError("a graph has no outputs", "Name at least one")
         self._read("the graph's output", outputs)
@@ -206,7 +206,7 @@ class GraphBuilder:
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
-        """What is added within is taken back where an error ends it."""
+        """Removes the nodes and values that were added inside the ``with`` block, if an error ends the block."""
         nodes, values = len(self.nodes), len(self.values)
         try:
             yield

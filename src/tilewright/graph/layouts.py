@@ -1,4 +1,5 @@
-"""Which groups of a graph have channels last: the choice whose kernels and moves take the least time together."""
+"""Chooses the layout of each group: the set of channels-last groups whose kernels and moves take the least total
+time."""
 
 from __future__ import annotations
 
@@ -10,20 +11,21 @@ from tilewright.graph.channels import CHANNELS_LAST, Channels
 from tilewright.graph.groups import Group
 
 Seconds = Callable[[Group], float | None]
-"""The measured seconds of a group's kernel; ``None`` where there is none."""
+"""Returns the measured seconds of a group's kernel, or ``None`` for a group without a measured kernel."""
 
 MOST_STATES = 1 << 12
-"""States that are followed; beyond, the cheapest. A value that is read later lies in one of four ways."""
+"""Largest number of states that the dynamic programme keeps, cheapest first. Each live value is in one of four
+states."""
 NO_KERNEL = 1.0
-"""Seconds for a group whose only kernel is for the other layout: something slower would compute it."""
+"""Seconds charged for a group that has a kernel in the other layout only: a slower implementation would compute it."""
 
 FIRST, LAST, BOTH, NOWHERE = range(4)
-"""How a value lies: with channels first, last, or moved into the other as well. ``NOWHERE``: its reader computes it."""
+"""State of a value: channels first, channels last, or both after a move. ``NOWHERE``: its only reader computes it."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Path:
-    """What was chosen so far, newest last."""
+    """The groups chosen so far, newest last, as a linked list."""
 
     seconds: float
     before: _Path | None = None
@@ -42,9 +44,9 @@ class _Path:
 
 
 def cheapest(channels: Channels, seconds: Seconds) -> tuple[Group, ...]:
-    """The groups, each in its cheaper layout, and the moves that they need, in an order that can run.
+    """The groups, each in its cheaper layout, and the moves that they need, in execution order.
 
-    A dynamic programme over the groups in order; its state is how the values lie that are read later.
+    A dynamic programme over the groups in order; its state is the layout of each value that a later group reads.
     """
 
     def measured(group: Group) -> float | None:
@@ -53,7 +55,7 @@ def cheapest(channels: Channels, seconds: Seconds) -> tuple[Group, ...]:
     graph, followed = channels.graph, {*channels.to_last, *channels.joined}
 
     def reads(group: Group) -> list[tuple[str, bool]]:
-        """The values with two layouts that a group reads, by their own names, and whether with channels last."""
+        """The values with two layouts that a group reads: original name, and whether the group reads channels last."""
         own = ((v.removesuffix(CHANNELS_LAST), v.endswith(CHANNELS_LAST)) for v in group.inputs)
         return [v for v in dict.fromkeys(own) if v[0] in followed]
 
@@ -94,7 +96,7 @@ def cheapest(channels: Channels, seconds: Seconds) -> tuple[Group, ...]:
 
 
 def _cost(channels: Channels, group: Group, last: bool, measured: Seconds) -> float:
-    """Seconds of a group in one layout. What has no kernel at all stays with channels first."""
+    """Seconds of a group in one layout. A group without a kernel in either layout keeps channels first."""
     other = channels.last.get(group.output)
     own = measured(other if last and other is not None else group)
     if own is not None:
@@ -108,7 +110,10 @@ def _cost(channels: Channels, group: Group, last: bool, measured: Seconds) -> fl
 def _moved(
     channels: Channels, lies: Mapping[str, int], path: _Path, reads: list[tuple[str, bool]], measured: Seconds
 ) -> tuple[dict[str, int], _Path | None]:
-    """The values to read, with channels last or not, moved where they lie otherwise; no path where none moves one."""
+    """Adds the moves that bring the values to the layouts in which they are read.
+
+    Returns the new states and path; the path is ``None`` where a required move has no kernel.
+    """
     after = dict(lies)
     for name, last in reads:
         at = after.get(name, FIRST)

@@ -1,7 +1,7 @@
-"""Sizes of a group: what its program calls ``n0``, ``n1``, ... where lengths are extents of the graph's sizes.
+"""A group's own symbolic sizes ``n0``, ``n1``, ..., which stand for extents of the graph's sizes.
 
-A group that reads rows of ``batch * seq`` elements has one size, the number of rows. So its program is the same
-wherever the rows come from, and templates that take one size take it.
+A group that reads rows of ``batch * seq`` elements has one size, the number of rows. So its program is independent of
+the rows' source, and templates that support one symbolic size take it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tilewright.extent import Extent, Form, bounds, divides, extents_among, made
 
 
 class OwnSizes:
-    """Sizes under names of their own. ``extents``: what each is of the graph's."""
+    """A group's symbolic sizes. ``extents``: the extent of the graph's sizes that each name stands for."""
 
     def __init__(self, extents: Iterable[Extent]) -> None:
         self.extents: dict[str, Extent] = {}
@@ -28,7 +28,8 @@ class OwnSizes:
             self._known.append((e, Extent(high, low, name) if low < high else low))
 
     def of(self, length: Any) -> Any:
-        """A length, or a value with lengths in it, in these sizes. Raises ``UsageError`` where it is none."""
+        """A length, or a value that contains lengths, in the group's sizes. Raises ``UsageError`` for a length that has
+        no such form."""
         if isinstance(length, tuple | list):
             return type(length)(self.of(n) for n in length)
         if isinstance(length, dict):
@@ -36,7 +37,7 @@ class OwnSizes:
         return self._of(length) if isinstance(length, Extent) else length
 
     def back(self, length: int) -> int:
-        """A length of these sizes in the graph's."""
+        """A length of the group's sizes, in the graph's sizes."""
         return settled(replaced(length, self.extents))
 
     def _of(self, e: Extent) -> Any:
@@ -64,7 +65,7 @@ class OwnSizes:
 
 
 def _ratio(form: Form, own: Form) -> int | None:
-    """How many times the terms of one polynomial are those of another, constants aside."""
+    """The ratio of two polynomials without their constant terms, or ``None`` where they are no integer multiples."""
     ours, theirs = ({k: c for k, c in f if k} for f in (form, own))
     if ours.keys() != theirs.keys():
         return None
@@ -73,7 +74,7 @@ def _ratio(form: Form, own: Form) -> int | None:
 
 
 def compact(shapes: Iterable[Sequence[int]]) -> OwnSizes:
-    """A size for each length in these shapes that is no product of others and numbers."""
+    """One size for each length in ``shapes`` that is no product of shorter lengths and numbers."""
     lengths = dict.fromkeys(_primitive(n) for shape in shapes for n in shape if isinstance(n, Extent))
     kept: list[Extent] = []
     for e in sorted(lengths, key=lambda e: (len(e.form), max(len(k) for k, _ in e.form))):
@@ -88,13 +89,13 @@ def compact(shapes: Iterable[Sequence[int]]) -> OwnSizes:
 
 
 def plain(lengths: Iterable[object]) -> OwnSizes:
-    """A size for each of the graph's own that these lengths are computed from."""
+    """One size for each of the graph's sizes that ``lengths`` are computed from."""
     sizes = {s.name: s for e in extents_among(lengths) for s in e.sizes}
     return OwnSizes(sizes.values())
 
 
 def _primitive(e: Extent) -> Extent:
-    """An extent without the number that divides it whatever its sizes."""
+    """An extent divided by the greatest common divisor of its coefficients."""
     common = math.gcd(*(c for _, c in e.form))
     found = e // common
     assert isinstance(found, Extent)

@@ -1,4 +1,5 @@
-"""Values in other values' memory: reshapes, slices of neighbouring elements, concatenations written where they lie."""
+"""Values that lie in other values' memory: reshapes, contiguous slices, and concatenations whose inputs are written in
+place."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from tilewright.graph.ir import Graph, Node
 from tilewright.graph.operations import OPERATIONS, VIEWS
 
 ANCHORS = ("contraction", "window", "rows", "attention")
-"""Kinds of operations whose kernels store what they compute: elementwise operations join a copy instead."""
+"""Kinds of operations whose kernels can store into a concatenation; elementwise operations are fused into a copy
+instead."""
 
 
 @dataclass(frozen=True)
@@ -24,14 +26,14 @@ class Place:
 
 
 class Places:
-    """Where values of a graph lie; ``values``: their shapes, by name."""
+    """The memory of a graph's values; ``values``: their shapes, by name."""
 
     def __init__(self, values: Mapping[str, TensorSpec]) -> None:
         self._values = values
         self._at: dict[str, Place] = {}
 
     def put(self, view: Group) -> bool:
-        """Whether a view can be without a kernel beside those put before; it is from then on."""
+        """Enters a view, and returns whether it needs no kernel, given the views entered before."""
         if len(view.inputs) > 1:
             return self.join(view.output, view.inputs)
         self.view(view.output, view.inputs[0], view.offset)
@@ -42,20 +44,21 @@ class Places:
         return math.prod(self._values[name].shape)
 
     def of(self, name: str) -> Place:
-        """The value that a value lies in and that lies in no other, and where in it."""
+        """The value whose memory holds ``name``, with the offset in it; that value lies in no other value."""
         offset = 0
         while name in self._at:
             offset, name = offset + self._at[name].offset, self._at[name].value
         return Place(name, offset)
 
     def view(self, output: str, source: str, offset: int) -> None:
-        """``output`` is what lies in ``source`` from an element on."""
+        """Enters ``output`` as the memory of ``source`` from element ``offset`` on."""
         self._at[output] = Place(source, offset)
 
     def join(self, output: str, inputs: Sequence[str]) -> bool:
-        """Whether the inputs of a concatenation can lie in it, one after the other; they do from then on.
+        """Places the inputs of a concatenation in its memory, one behind the other, and returns whether that is
+        possible.
 
-        They cannot where one lies in other memory already, of which the concatenation does not have all.
+        It is impossible where an input lies in a value that the concatenation does not cover completely.
         """
         start, begins, joined = 0, dict[str, int](), dict[str, int]()
         for name in inputs:
@@ -71,12 +74,14 @@ class Places:
 
 
 def in_place(graph: Graph) -> Mapping[str, int]:
-    """Nodes that need no kernel where values can lie in others' memory, by name: with where their output begins in
-    their input. That is 0 for concatenations, which their inputs are written into.
+    """The nodes whose output can share other values' memory, so that they need no kernel, with the output's offset in
+    the input.
+
+    The offset is 0 for concatenations, whose inputs are written into their memory.
     """
     places = Places(graph.values)
     found: dict[str, int] = {}
-    stored: set[str] = set()  # values that kernels of anchors store, or elementwise operations on these
+    stored: set[str] = set()  # outputs of anchors, and of elementwise operations on them
     for node in graph.nodes:
         if node.opaque or not node.reads:
             continue
@@ -85,7 +90,7 @@ def in_place(graph: Graph) -> Mapping[str, int]:
         if node.operation == "cat" and offset is not None:
             sizes = {name: places.size(name) for name in node.inputs}
             fixed = any(places.of(name).value in graph.constants for name in node.inputs)
-            few = 2 * sum(sizes[n] for n in anchored) <= sum(sizes.values())  # a kernel would copy as much
+            few = 2 * sum(sizes[n] for n in anchored) <= sum(sizes.values())  # else copying is no slower
             offset = None if fixed or few or not places.join(node.output, node.inputs) else 0
         elif offset is not None:
             places.view(node.output, node.reads[0], offset)
@@ -98,7 +103,7 @@ def in_place(graph: Graph) -> Mapping[str, int]:
 
 
 def contiguous(node: Node, shape: Sequence[int]) -> int | None:
-    """Where the output of a reshape, slice or concatenation begins in its first input, which has this shape.
+    """The offset of a reshape's, slice's or concatenation's output in its first input, of shape ``shape``, in elements.
 
     0 for concatenations; ``None`` where elements move.
     """

@@ -1,4 +1,4 @@
-"""The tasks of a graph: what its groups compute, each once, with how often a run calls it."""
+"""The tasks of a graph: each distinct computation of its groups once, with its number of calls in a run."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tilewright.kernels.templates import FALLBACKS, templates_for
 
 @dataclass(frozen=True)
 class GraphTask:
-    """One computation of a graph. ``calls``: how often a run of the graph computes it.
+    """One computation of a graph. ``calls``: number of times that a run of the graph computes it.
 
-    ``choice``: shared by tasks that stand for each other (a convolution with channels first, and last); a run calls the
-    one that serves the whole graph best.
+    ``choice``: a name that alternative tasks share, such as a convolution with channels first and last. A run calls the
+    alternative that serves the whole graph best.
     """
 
     workload: Workload
@@ -39,17 +39,20 @@ class GraphTask:
 
 
 MOVED = 128
-"""Operations for each element moved, from which on channels last are taken to pay: a move of an element lasts about as
-long as 50 operations of a convolution, of whose time channels last save a third to a half."""
+"""Operations per moved element above which channels last is assumed to pay.
+
+Moving an element takes about as long as 50 operations of a convolution, and channels last saves a third to a half of
+the convolution's time.
+"""
 
 
 def tasks_of(channels: Channels, wanted: Callable[[Group], bool] = lambda group: True) -> tuple[GraphTask, ...]:
-    """Each computation once, in every layout that a run may choose.
+    """Each computation once, in every layout that a run may choose, most useful first.
 
-    Those that compute the whole graph in one layout come first, its moves in front, the others behind, and of both
-    those with the most operations first: so kernels of a part of the tasks are kernels of one network. Channels lie
-    last in that layout unless the moves that this leaves take longer than it saves. ``wanted``: which groups and moves
-    a kernel may compute; all unless given.
+    The tasks of the whole graph in one layout come first: its moves, then its groups. The remaining tasks follow;
+    within each part, tasks with most operations come first. So kernels for a prefix of the tasks still form one
+    network. That layout is channels last, unless the remaining moves take longer than it saves. ``wanted``: whether a
+    kernel may compute a group or move.
     """
     found: dict[str, GraphTask] = {}
     roles: dict[str, set[str]] = {}
@@ -74,7 +77,7 @@ def tasks_of(channels: Channels, wanted: Callable[[Group], bool] = lambda group:
     whole = {"only", "last", "copy", "end"} if gained > MOVED * moved else {"only", "first"}
 
     def place(task: GraphTask) -> tuple[bool, bool, float, str, str]:
-        key = task.workload.key  # without moves no kernel whose channels lie last can be called
+        key = task.workload.key  # without moves no channels-last kernel can be called
         return not roles[key] & whole, "end" not in roles[key], -times[key], task.choice, task.workload.op
 
     return tuple(sorted(found.values(), key=place))
@@ -82,17 +85,19 @@ def tasks_of(channels: Channels, wanted: Callable[[Group], bool] = lambda group:
 
 # --------------------------------------------------------------------------- refused groups
 
-# Groups that no kernel computes well are left to who runs the rest.
+# Groups that no kernel computes well are left to PyTorch or onnxruntime.
 
 
 BLOCKED = ("attention", "contraction", "recurrent")
-"""Families whose kernels live on blocks of operands: a fallback that knows none is many times slower."""
+"""Families whose kernels depend on cache blocking: a fallback template without it is many times slower."""
 
 
 def refusal(group: Group, target: Target, fixed: bool = False) -> str:
-    """Why no kernel of a target computes a group well: its sizes are no ranges there, or no template walks its steps.
-    Empty where a template does, and for other groups of fixed sizes. ``fixed``: those groups are refused too where no
-    template computes them."""
+    """The reason why no kernel of a target computes a group well, or an empty string.
+
+    Reasons are sizes that the target does not take as ranges, and recurrent steps without a template. Other groups of
+    fixed sizes are refused only with ``fixed``, where no template computes them.
+    """
     if group.workload is None or not (group.sizes or fixed or group.family == "recurrent"):
         return ""
     try:

@@ -1,4 +1,4 @@
-"""The table of operations that graphs know, a file for each kind; a new file is named here."""
+"""The table of graph operations, one file for each kind of operation. ``FILES`` lists the files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Activations, as networks have them between their layers."""
+"""Activation functions between the layers of networks."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _log_sigmoid(x: te.Expr) -> te.Expr:
 
 
 def _mish(x: te.Expr) -> te.Expr:
-    """``x * tanh(log(1 + exp(x)))``, of which the tangent is ``(e*e + 2*e) / (e*e + 2*e + 2)`` with ``e = exp(x)``."""
+    """``x * tanh(log(1 + exp(x)))``; its tanh equals ``(e*e + 2*e) / (e*e + 2*e + 2)`` with ``e = exp(x)``."""
     e = te.exp(te.minimum(x, 20.0))
     n = e * (e + 2.0)
     return x * (n / (n + 2.0))

@@ -1,4 +1,4 @@
-"""Arithmetic, comparisons, conditions and conversions of elements."""
+"""Elementwise arithmetic, comparisons, conditions and conversions."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _power(x: Element, y: Element) -> Element:
         raise UsageError("pow: an operand has a whole-number type", "Convert it to a real type")
     if isinstance(y, te.Expr) or not isinstance(x, te.Expr):
         return te.pow(x, y)
-    if y in (0.5, -0.5):  # of -inf and -0.0 these are not what roots are
+    if y in (0.5, -0.5):  # pow(-inf, 0.5) is inf and pow(-0.0, 0.5) is 0.0, unlike sqrt
         root = te.sqrt(te.select(x == -math.inf, math.inf, x + 0.0))
         return root if y > 0 else 1.0 / root
     if y in range(1, 9):
@@ -122,7 +122,7 @@ def _to(input: te.TensorRef, dtype: str) -> te.TensorRef:
 
 
 def expm1(x: te.Expr) -> te.Expr:
-    """``exp(x) - 1``, of small numbers by the tangent: ``2*t / (1 - t)`` with ``t = tanh(x/2)`` loses nothing."""
+    """``exp(x) - 1``; for ``abs(x) < 0.5`` as ``2*t / (1 - t)`` with ``t = tanh(x/2)``, which avoids cancellation."""
     t = te.tanh(x * 0.5)
     return te.select(te.abs(x) < 0.5, 2.0 * t / (1.0 - t), te.exp(x) - 1.0)
 
@@ -139,7 +139,7 @@ def _cosh(x: te.Expr) -> te.Expr:
 
 
 def _asinh(x: te.Expr) -> te.Expr:
-    """Of small numbers by ``log1p``, of large ones by their logarithm, where the square may overflow."""
+    """``asinh(x)``: by ``log1p`` below 1e4, and by ``log(2*x)`` above, where the square may overflow."""
     a = te.abs(x)
     near = te.minimum(a, 1e4)
     small = te.log1p(near + near * near / (1.0 + te.sqrt(near * near + 1.0)))
@@ -147,7 +147,7 @@ def _asinh(x: te.Expr) -> te.Expr:
 
 
 def _acosh(x: te.Expr) -> te.Expr:
-    """NaN below 1."""
+    """``acosh(x)``; NaN below 1."""
     near = te.minimum(x, 1e4) - 1.0
     small = te.log1p(near + te.sqrt(near * near + 2.0 * near))
     return te.select(x < 1e4, small, te.log(te.maximum(x, 1.0)) + math.log(2))
@@ -158,13 +158,13 @@ def _atanh(x: te.Expr) -> te.Expr:
 
 
 def _sign(x: te.Expr) -> te.Expr:
-    """Of NaN zero, as PyTorch has it."""
+    """The sign of an element; 0 for NaN, as in PyTorch."""
     one = const(1, x.dtype)
     return te.select(x > 0, one, te.select(x < 0, -one, const(0, x.dtype)))
 
 
 def _xlogy(x: Any, y: Any) -> te.Expr:
-    """``x * log(y)``, and 0 where ``x`` is and ``y`` is a number."""
+    """``x * log(y)``; 0 where ``x`` is 0 and ``y`` is not NaN."""
     x, y = (v if isinstance(v, te.Expr) else const(float(v), "float32") for v in (x, y))
     return te.select((x == 0) & ~compare("ne", y, y), const(0.0, x.dtype), x * te.log(y))
 
@@ -249,7 +249,7 @@ def _reversed(build: Build, call: Call) -> None:
 
 @aten("clamp.Tensor", "clamp_min", "clamp_max", "clamp_min.Tensor", "clamp_max.Tensor")
 def _bounded(build: Build, call: Call) -> None:
-    """Bounds that are tensors, or one bound."""
+    """``clamp`` with tensors as bounds, or with one bound, as maximum and minimum."""
     bounds = [(n, call.arguments[p]) for n, p in (("maximum", "min"), ("minimum", "max")) if p in call.arguments]
     given = [(n, operand(build, b)) for n, b in bounds if b is not None]
     value = call.operand("input")
@@ -276,7 +276,7 @@ def _exclusive(build: Build, call: Call) -> None:
 
 @aten("copy")
 def _taken_over(build: Build, call: Call) -> None:
-    """What is copied into a tensor whose shape and element type the result has."""
+    """``copy``: the source, broadcast and converted to the shape and element type of the target."""
     source = call.operand("src")
     stretch = build.shape(source) != call.spec.shape
     if stretch:
@@ -292,7 +292,7 @@ def _taken_over(build: Build, call: Call) -> None:
 
 @aten("_to_copy")
 def _copied(build: Build, call: Call) -> None:
-    """A copy in another type, as autocast makes them, lying as PyTorch's does."""
+    """A conversion of the element type, as autocast inserts; the result has PyTorch's memory layout."""
     call.allow("input", "dtype", "layout", "device", "non_blocking", "memory_format")
     if call["dtype"] is None:
         raise Left("it changes no element type")
@@ -311,7 +311,7 @@ def _onnx_isinf(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
 
 @onnx("Sign")
 def _onnx_sign(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
-    """The sign of NaN is NaN, and 0 in float16: onnxruntime has it so, and the standard says nothing."""
+    """The sign; NaN gives NaN in float32 and float64, and 0 in float16. onnxruntime does so; the standard is silent."""
     x = node.input[0]
     if build.spec(x).dtype not in ("float32", "float64"):
         build.add("sign", [x], node.output[0])
@@ -329,7 +329,7 @@ def _onnx_cast(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
 
 @onnx("Pow")
 def _onnx_pow(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
-    """An exponent of another type is a number beside the base, whose type the result has."""
+    """A constant exponent of one element is converted to the base's type, which is the result's type."""
     x, y = node.input
     if y in build.constants and build.constants[y].size == 1:
         y = build.constant(build.constants[y].astype(build.spec(x).dtype))
@@ -349,7 +349,7 @@ def _onnx_of_several(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
 
 @onnx("Clip")
 def _onnx_clip(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
-    """A bound that is not given is the type's least or greatest number, which infinities become."""
+    """``clamp``. A missing bound is the type's least or greatest finite number, so infinities become finite."""
     record = DTYPES[build.spec(node.input[0]).dtype]
     bounds: dict[str, Any] = {"min": -record.largest, "max": record.largest} if record.kind == "float" else {}
     bounds |= {k: build.known(n).item() for k, n in zip(("min", "max"), node.input[1:], strict=False) if n}
@@ -367,15 +367,15 @@ def _onnx_identity(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
 
 # --------------------------------------------------------------------------- quotients
 
-# Quotients, rounded or not, and what is left of a division, with PyTorch's signs and with C's. A whole number divided
-# by 0 gives 0, where PyTorch raises an error: kernels have none.
+# Division, with and without rounding, and remainders, with PyTorch's signs and with C's. An integer divided by 0 gives
+# 0, where PyTorch raises an error: kernels cannot raise errors.
 
 
 def _quotient(x: Element, y: Element) -> Element:
     if any(isinstance(v, te.Expr) and v.dtype in INTEGERS for v in (x, y)):
         raise UsageError("div: the operands are whole numbers", "Convert them to a real type, or pass rounding_mode")
     if isinstance(y, float | int) and y and math.frexp(y)[0] == 0.5:
-        return x * (1.0 / y)  # a power of two: the same value, sooner
+        return x * (1.0 / y)  # exact for a power of two, and cheaper
     return x / y
 
 
@@ -383,7 +383,7 @@ _div = _binary("div", _quotient)
 
 
 def _rounded(input: Operand, other: Operand, rounding_mode: str | None = None) -> te.TensorRef:
-    """The quotient rounded towards zero (``trunc``) or down (``floor``)."""
+    """The quotient, rounded towards zero (``trunc``) or down (``floor``), or unrounded."""
     if rounding_mode is None:
         return _div(input, other)
     if rounding_mode not in ("trunc", "floor"):
@@ -395,7 +395,7 @@ def _rounded(input: Operand, other: Operand, rounding_mode: str | None = None) -
 
 
 def _of_two(name: str, function: Callable[[te.Expr, te.Expr], te.Expr]) -> State:
-    """A function of two elements, one of which may be a number."""
+    """An elementwise function of two operands, one of which may be a number."""
 
     def apply(input: Operand, other: Operand) -> te.TensorRef:
         def both(x: Any, y: Any) -> te.Expr:
@@ -408,7 +408,7 @@ def _of_two(name: str, function: Callable[[te.Expr, te.Expr], te.Expr]) -> State
 
 
 def _apart(rest: te.Expr, y: te.Expr) -> te.Expr:
-    """Whether a division leaves something whose sign is not the divisor's."""
+    """Whether a remainder is not 0 and has another sign than ``y``."""
     return compare("ne", rest, wrap(0, rest)) & compare("ne", rest < 0, y < 0)
 
 
@@ -419,7 +419,10 @@ def _cut(x: te.Expr, y: te.Expr) -> te.Expr:
 
 
 def _floored(x: te.Expr, y: te.Expr) -> te.Expr:
-    """Of reals by way of the rest, which is exact: the quotient alone may be rounded up to the next whole number."""
+    """The quotient rounded down.
+
+    Real quotients are computed from the exact remainder: a plain quotient may round up to the next integer.
+    """
     if x.dtype not in FLOATS:
         return x // y
     rest = te.fmod(x, y)
@@ -430,7 +433,7 @@ def _floored(x: te.Expr, y: te.Expr) -> te.Expr:
 
 
 def _remainder(x: te.Expr, y: te.Expr) -> te.Expr:
-    """With the divisor's sign, as in Python."""
+    """The remainder with the divisor's sign, as in Python."""
     if x.dtype not in FLOATS:
         return x % y
     rest = te.fmod(x, y)
@@ -438,7 +441,7 @@ def _remainder(x: te.Expr, y: te.Expr) -> te.Expr:
 
 
 def _fmod(x: te.Expr, y: te.Expr) -> te.Expr:
-    """With the dividend's sign, as in C."""
+    """The remainder with the dividend's sign, as in C."""
     if x.dtype in FLOATS:
         return te.fmod(x, y)
     rest = x % y
@@ -456,7 +459,7 @@ register_named("fmod", _of_two("fmod", _fmod), "fmod.Tensor", "fmod.Scalar", pro
 
 @aten("div.Tensor", "div.Scalar")
 def _aten_div(build: Build, call: Call) -> None:
-    """Whole numbers and conditions become reals."""
+    """Division; integers and conditions are converted to reals first."""
     names = [operand(build, call["input"]), operand(build, call["other"])]
     if not any(build.spec(n).dtype in FLOATS for n in names):
         names = [n if n in build.constants else build.add("to", [n], dtype=call.spec.dtype) for n in names]
@@ -471,7 +474,7 @@ def _floor_divide(build: Build, call: Call) -> None:
 
 @onnx("Div")
 def _onnx_div(build: OnnxBuild, node: Any, a: Attributes) -> None:
-    """Of whole numbers the quotient is rounded towards zero."""
+    """Division; integer quotients are rounded towards zero."""
     if build.spec(node.input[0]).dtype in INTEGERS:
         build.add("div_trunc", node.input, node.output[0], rounding_mode="trunc")
     else:

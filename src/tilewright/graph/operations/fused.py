@@ -1,4 +1,4 @@
-"""Operators that onnxruntime's optimisers and exporters write for several: products, norms and attentions in one."""
+"""Fused operators of onnxruntime's optimisers and of exporters: products, norms and attentions."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from tilewright.kernels.nn.dims import value
 def _rotary_embedding(
     input: te.TensorRef, cos: te.TensorRef, sin: te.TensorRef, interleaved: bool = False
 ) -> te.TensorRef:
-    """Pairs of features turned by an angle: ``input`` (b, heads, s, d), ``cos`` and ``sin`` (b, s, r / 2), r up to d.
+    """Rotary embedding of ``input`` (b, heads, s, d) by ``cos`` and ``sin`` (b or 1, s, r / 2), with r up to d.
 
-    A pair is a feature and the one r / 2 behind it, or its neighbour if ``interleaved``; those behind r stay.
+    Feature ``e`` is paired with feature ``e + r/2``, or with its neighbour if ``interleaved``. Features from r on stay
+    unchanged.
     """
     (b, _, s, d), half = input.shape, cos.shape[-1]
     r = 2 * half
@@ -76,7 +77,7 @@ def _activated(build: OnnxBuild, x: str, kind: str, numbers: Sequence[float], ou
 
 @onnx("com.microsoft.FusedConv", "com.microsoft.FusedGemm")
 def _fused_product(build: OnnxBuild, node: Any, a: Attributes) -> None:
-    """A convolution or a product, what is added to it, and an activation."""
+    """A convolution or product, an optional addend, and an activation."""
     inner = build.onnx.NodeProto()
     inner.CopyFrom(node)
     plain = node.op_type.removeprefix("Fused")
@@ -113,7 +114,7 @@ def _gelus(build: OnnxBuild, node: Any, a: Attributes) -> None:
 
 @onnx("com.microsoft.SkipLayerNormalization", "com.microsoft.SkipSimplifiedLayerNormalization")
 def _skip_norm(build: OnnxBuild, node: Any, a: Attributes) -> None:
-    """The norm of a sum, which may be an output too."""
+    """The norm of a sum; the sum may be an output too."""
     if [n for n in node.output[1:3] if n in build.wanted(node)]:
         raise Left("it gives means and deviations")
     x, operation = node.input[0], "rms_norm" if "Simplified" in node.op_type else "layer_norm"
@@ -130,7 +131,10 @@ def _skip_norm(build: OnnxBuild, node: Any, a: Attributes) -> None:
 
 @onnx("com.microsoft.EmbedLayerNormalization")
 def _embed_norm(build: OnnxBuild, node: Any, a: Attributes) -> None:
-    """Rows of words, places and segments, their sum and its norm; masks count the words of each sequence."""
+    """The layer norm of the sum of word, position and segment embeddings.
+
+    The second output counts each sequence's words by its mask.
+    """
     words, segments, word_table, place_table, segment_table, weight, bias, mask, places = (*node.input, "", "")[:9]
     b, s = build.shape(words)
     total = build.add("index_select", [word_table, words], dim=0)
@@ -158,7 +162,7 @@ def _embed_norm(build: OnnxBuild, node: Any, a: Attributes) -> None:
 
 
 def _mask(build: OnnxBuild, mask: str, keys: int, dtype: str, filled: float) -> str:
-    """What is added to scores, from a mask of whole numbers (b, keys), 0 where a key is left out, or lengths (b,)."""
+    """The addend to the scores, for an integer mask (b, keys), 0 where a key is masked out, or for key lengths (b,)."""
     shape = build.shape(mask)
     if len(shape) == 1:
         places = build.constant(np.arange(keys, dtype=np.int32).reshape(1, keys))
@@ -175,7 +179,8 @@ def _mask(build: OnnxBuild, mask: str, keys: int, dtype: str, filled: float) -> 
 def _attended(
     build: OnnxBuild, a: Attributes, qkv: Sequence[str], mask: str, added: str, causal: bool, output: str
 ) -> None:
-    """The attention of split heads, with a mask as :func:`_mask` takes it and what is ``added`` to scores, if any."""
+    """The attention of split heads. ``mask``: as :func:`_mask` takes it; ``added``: an addend to the scores; both may
+    be ``""``."""
     keys, kind = build.shape(qkv[1])[2], build.spec(qkv[0]).dtype
     masked = _mask(build, mask, keys, kind, a.get("mask_filter_value", -10000.0)) if mask else ""
     masks = [m for m in (masked, added) if m]
@@ -218,7 +223,7 @@ def _multi_head_attention(build: OnnxBuild, node: Any, a: Attributes) -> None:
     _only_first(build, node)
     heads, start, parts = a["num_heads"], 0, []
     for x in (q, k, v):
-        if len(build.shape(x)) == 4:  # of another attention, heads in front and the bias added
+        if len(build.shape(x)) == 4:  # heads are split and the bias is added already
             parts.append(x)
             continue
         width = build.shape(x)[2]
@@ -231,7 +236,7 @@ def _multi_head_attention(build: OnnxBuild, node: Any, a: Attributes) -> None:
 
 @onnx("com.microsoft.GroupQueryAttention")
 def _group_query_attention(build: OnnxBuild, node: Any, a: Attributes) -> None:
-    """The first step of a text: all keys are there, none of a past."""
+    """The prefill step: all keys are given, and no past keys are read."""
     q, k, v, past_k, past_v, lengths, _, cos, sin = (*node.input, *[""] * 4)[:9]
     if past_k or past_v or not k or any(node.input[9:]):
         raise Left("it has a past, or is packed into one")
@@ -259,7 +264,10 @@ def _group_query_attention(build: OnnxBuild, node: Any, a: Attributes) -> None:
 
 @onnx("RotaryEmbedding", "com.microsoft.RotaryEmbedding")
 def _rotary(build: OnnxBuild, node: Any, a: Attributes) -> None:
-    """The standard's has its places last, and angles of each token where there are none."""
+    """Rotary embedding.
+
+    The standard operator takes positions as its last input; without positions the angles are given for each token.
+    """
     if node.domain:
         x, places, cos, sin = node.input
         if a.get("scale", 1.0) != 1 or a.get("is_packed_batching"):
@@ -281,7 +289,7 @@ def _rotary(build: OnnxBuild, node: Any, a: Attributes) -> None:
     angles = []
     for table in (cos, sin):
         if places:
-            if build.shape(places) == (1,):  # where the first token stands
+            if build.shape(places) == (1,):  # the position of the first token
                 first = int(build.known(places).item())
                 table = build.add("slice", [table], dim=0, start=first, end=first + s)
                 table = build.reshaped(table, (1, s, build.shape(table)[1]))

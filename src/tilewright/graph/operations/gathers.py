@@ -1,4 +1,4 @@
-"""Elements that whole numbers choose: gathers, which read there, and scatters, which write there."""
+"""Gathers, which read at the positions in an index tensor, and scatters, which write there."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ def _whole(op: str, *indices: te.TensorRef) -> None:
 
 
 def _at(index: te.Expr, size: int, wrap: bool) -> te.Expr:
-    """A position on an axis; ``wrap``: negative numbers count from its end."""
+    """A position on an axis of ``size`` elements; ``wrap``: negative numbers count from the end."""
     at = te.cast(index, INDEX)
     if not wrap:
         return at
-    return (at + size) % size if size != 1 else te.minimum(te.maximum(at, 0), 0)  # programs read all inputs
+    return (at + size) % size if size != 1 else te.minimum(te.maximum(at, 0), 0)  # a program reads all inputs
 
 
 # --------------------------------------------------------------------------- gathers
 
 
 def _index_select(input: te.TensorRef, index: te.TensorRef, dim: int = 0, wrap: bool = False) -> te.TensorRef:
-    """``input`` at the places ``index`` of an axis, which the axes of ``index``, of any number, replace."""
+    """``input`` at the positions ``index`` along an axis. The axes of ``index``, of any rank, replace that axis."""
     _whole("index_select", index)
     d, rank = one_dim("index_select", dim, len(input.shape)), len(index.shape)
     shape = (*input.shape[:d], *index.shape, *input.shape[d + 1 :])
@@ -49,7 +49,7 @@ def _index_select(input: te.TensorRef, index: te.TensorRef, dim: int = 0, wrap: 
 
 
 def _gather(input: te.TensorRef, index: te.TensorRef, dim: int = 0, wrap: bool = False) -> te.TensorRef:
-    """``input`` at the place that ``index``, of as many axes, holds for each element."""
+    """For each element of ``index``, the element of ``input`` at that position along ``dim``."""
     _whole("gather", index)
     d = one_dim("gather", dim, len(input.shape))
     return te.compute(
@@ -58,7 +58,8 @@ def _gather(input: te.TensorRef, index: te.TensorRef, dim: int = 0, wrap: bool =
 
 
 def _gather_nd(input: te.TensorRef, index: te.TensorRef, batch_dims: int = 0, wrap: bool = False) -> te.TensorRef:
-    """``input`` where the last axis of ``index`` names a place on each of the first axes after ``batch_dims``."""
+    """``input`` at the coordinates in the last axis of ``index``, which address the axes after the first
+    ``batch_dims``."""
     _whole("gather_nd", index)
     rank, chosen = len(index.shape) - 1, index.shape[-1]
     if batch_dims > rank or index.shape[:batch_dims] != input.shape[:batch_dims]:
@@ -77,9 +78,9 @@ def _gather_nd(input: te.TensorRef, index: te.TensorRef, batch_dims: int = 0, wr
 
 
 def _index(input: te.TensorRef, *indices: te.TensorRef, dims: Sequence[int]) -> te.TensorRef:
-    """``input[...]`` with tensors of whole numbers, stretched to one shape, in the place of the axes ``dims``.
+    """``input[...]`` with integer tensors, broadcast to one shape, as indices of the axes ``dims``.
 
-    The axes of that shape stand where ``dims`` stood if these follow each other, else in front, as in NumPy.
+    The broadcast axes stand in the place of ``dims`` if ``dims`` are consecutive, else in front, as in NumPy.
     """
     _whole("index", *indices)
     shape = broadcast_shape("index", [x.shape for x in indices])
@@ -117,10 +118,11 @@ def _scattered(
     reduce: str,
     fixed: bool,
 ) -> te.TensorRef:
-    """``input`` with ``source(i, r)`` at ``place(i, r)`` along ``dims``, of the index ``i`` and the source ``r``.
+    """``input`` with the element ``source(i, r)`` stored at ``place(i, r)`` along ``dims``, for index ``i`` and source
+    index ``r``.
 
-    ``reduce``: how it joins what is there, ``""`` for the last source in its place. ``fixed``: places are the same
-    wherever the other axes are.
+    ``reduce``: how sources are combined with the element in place; for ``""`` the last source replaces it. ``fixed``:
+    whether places are independent of the index on the remaining axes.
     """
     if reduce:
         if reduce not in REDUCTIONS:
@@ -161,7 +163,8 @@ def _scattered(
 def _scatter(
     input: te.TensorRef, index: te.TensorRef, src: te.TensorRef, dim: int = 0, reduce: str = "", wrap: bool = False
 ) -> te.TensorRef:
-    """``input`` with each element of ``src`` where ``index``, of the same shape, says along an axis."""
+    """``input`` with each element of ``src`` at the position that ``index``, of at most its shape, gives along an
+    axis."""
     _whole("scatter", index)
     d = one_dim("scatter", dim, len(input.shape))
     if len(index.shape) != len(input.shape) or any(n > m for n, m in zip(index.shape, src.shape, strict=True)):
@@ -171,7 +174,7 @@ def _scatter(
     beside = [k for k, (n, m) in enumerate(zip(index.shape, input.shape, strict=True)) if k != d and n < m]
 
     def own(i: Index, r: te.Expr) -> Index:
-        """Where it lies among the sources, or their last where there is none beside."""
+        """The source index for ``i``, clamped to the last source on axes where ``index`` is shorter than ``input``."""
         return tuple(
             r if k == d else te.minimum(x, index.shape[k] - 1) if k in beside else x for k, x in enumerate(i)
         )  # fmt: skip
@@ -195,7 +198,7 @@ def _scatter(
 def _scatter_nd(
     input: te.TensorRef, index: te.TensorRef, src: te.TensorRef, reduce: str = "", wrap: bool = False
 ) -> te.TensorRef:
-    """``input`` with slices of ``src`` at the places that the last axis of ``index`` names on the first axes."""
+    """``input`` with slices of ``src`` at the coordinates that the last axis of ``index`` gives for the first axes."""
     _whole("scatter_nd", index)
     count = index.shape[-1]
     if count > len(input.shape) or src.shape != (*index.shape[:-1], *input.shape[count:]):
@@ -220,7 +223,8 @@ def _index_add(
 def _index_put(
     input: te.TensorRef, values: te.TensorRef, *indices: te.TensorRef, accumulate: bool = False
 ) -> te.TensorRef:
-    """``input`` with ``values`` where tensors of whole numbers, stretched to one shape, point on its first axes."""
+    """``input`` with ``values`` at the coordinates that integer tensors, broadcast to one shape, give for its first
+    axes."""
     _whole("index_put", *indices)
     shape, count = broadcast_shape("index_put", [x.shape for x in indices]), len(indices)
     whole = (*shape, *input.shape[count:])
@@ -235,7 +239,7 @@ def _index_put(
 
 
 def _one_hot(input: te.TensorRef, values: te.TensorRef, num_classes: int, dim: int = -1) -> te.TensorRef:
-    """A new axis, which holds ``values[1]`` at the number in ``input`` and ``values[0]`` elsewhere."""
+    """A one-hot encoding on a new axis: ``values[1]`` at the position ``input``, ``values[0]`` elsewhere."""
     d = one_dim("one_hot", dim, len(input.shape) + 1)
     kind = "int64" if input.dtype in INTEGERS else input.dtype
 
@@ -254,7 +258,7 @@ register_all(
 
 
 def _reducible(build: Build, name: str, reduce: str) -> None:
-    """Raises ``Left`` where a scatter cannot combine elements of this type."""
+    """Raises ``Left`` for a reducing scatter of conditions."""
     if reduce and build.spec(name).dtype == "bool":
         raise Left("it combines conditions")
 
@@ -271,7 +275,7 @@ def _aten_gather(build: Build, call: Call) -> None:
 
 
 def _indices(build: Build, given: Sequence[Union[str, None]]) -> dict[int, str]:
-    """Index tensors by axis. Raises ``Left`` where one is of conditions."""
+    """Index tensors by axis. Raises ``Left`` for an index tensor of conditions."""
     found = {d: str(x) for d, x in enumerate(given) if x is not None}
     if any(build.spec(x).dtype not in INTEGERS for x in found.values()):
         raise Left("how many elements conditions choose is known only when it runs")
@@ -319,9 +323,9 @@ def _aten_scatter(build: Build, call: Call) -> None:
 
 
 def _places(build: OnnxBuild, index: str, sizes: Sequence[int]) -> tuple[str, bool]:
-    """The index, and whether negative numbers may be in it; a constant's are counted from 0 now.
+    """The index, and whether it may hold negative numbers; a constant index is converted to count from 0.
 
-    ``sizes``: of the axis, or of the axes that the last axis of the index names.
+    ``sizes``: of the axis, or of the axes that the last axis of the index addresses.
     """
     if index not in build.constants:
         return index, True
@@ -333,7 +337,7 @@ def _places(build: OnnxBuild, index: str, sizes: Sequence[int]) -> tuple[str, bo
 
 @onnx("Gather")
 def _onnx_gather(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
-    """One place, or places that follow each other, are a slice."""
+    """A gather; a constant index of consecutive positions becomes a slice."""
     table, index = node.input
     shape = build.shape(table)
     axis = a.get("axis", 0) % len(shape)

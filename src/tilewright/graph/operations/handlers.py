@@ -1,7 +1,7 @@
-"""What ATen's and ONNX's names mean: handlers, which add the operations of a graph that give what a node gives.
+"""Handlers of ATen and ONNX operators; a handler adds the graph operations that compute a node's outputs.
 
-:data:`ATEN` and :data:`ONNX` hold them by name. An importer compares what a handler made with the shape and element
-type that PyTorch or ONNX state, and leaves the node to them where it differs.
+:data:`ATEN` and :data:`ONNX` hold the handlers by name. An importer compares the shape and element type of a handler's
+result with those that PyTorch or ONNX state. Where they differ, the node stays with PyTorch or onnxruntime.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ Array = np.ndarray[Any, Any]
 
 
 class Left(Exception):
-    """An operator is left to PyTorch or onnxruntime, for this reason."""
+    """Raised with a reason: the operator stays with PyTorch or onnxruntime."""
 
 
 class Value(str):
-    """The name of a graph's value, among arguments that may be numbers or texts."""
+    """The name of a graph's value, as opposed to strings and numbers among the arguments."""
 
 
 class Open:
-    """Stands among arguments for a number that each call gives."""
+    """The placeholder among arguments for a number that each call gives."""
 
 
 class Build(Protocol):
-    """A graph that an importer builds, as handlers see it."""
+    """A graph under construction, as handlers see it."""
 
     @property
     def constants(self) -> Mapping[str, Array]:
-        """Values that are known now."""
+        """Values that are constant at import."""
 
     def add(self, operation: str, inputs: Sequence[str], output: str | None = None, **attributes: Any) -> str:
-        """A node of an operation; its output's name."""
+        """Adds a node and returns its output's name."""
 
     def constant(self, array: Array) -> str:
-        """A constant of ours; its name."""
+        """Adds a constant that is not in the program and returns its name."""
 
     def known_as(self, name: str, array: Array) -> str:
-        """A value of the program that is known now."""
+        """Adds a value of the program as a constant and returns its name."""
 
     def spec(self, name: str) -> TensorSpec: ...
 
@@ -57,7 +57,7 @@ class Build(Protocol):
         """A value under another name."""
 
     def turned(self, name: str) -> str | None:
-        """The matrix that a value is the transpose of, where that lies row-major: weights are read as they lie."""
+        """The row-major matrix whose transpose a value is, or ``None``: weights are read in their stored layout."""
 
 
 # --------------------------------------------------------------------------- ATen
@@ -67,10 +67,10 @@ class Build(Protocol):
 class Call:
     """A call of an ATen operator: ``operator``, without its overload.
 
-    ``arguments``: by the schema's names (``self`` is ``input``), tensors as :class:`Value`, numbers that each call
-    gives as :class:`Open`, element types by name; ``given``: the names of arguments that differ from their defaults.
-    ``result``: which of several results is asked for, 0 where there is one; ``spec``: its shape and element type;
-    ``output``: its name.
+    ``arguments``: by the schema's names (``self`` is ``input``); tensors as :class:`Value`, numbers that each call
+    gives as :class:`Open`, element types by name. ``given``: names of arguments that differ from their defaults.
+    ``result``: index of the requested result, 0 for an operator with one result. ``spec``: the result's shape and
+    element type; ``output``: its name.
     """
 
     operator: str
@@ -88,24 +88,24 @@ class Call:
         return found
 
     def operand(self, name: str) -> str:
-        """A tensor's name, ``""`` where it is not given."""
+        """A tensor's name, ``""`` for an absent tensor."""
         found = self.arguments[name]
         return "" if found is None else str(found)
 
     def only_first(self, others: str) -> None:
-        """Raises :class:`Left` where another result than the first is asked for; ``others``: what those are."""
+        """Raises :class:`Left` where a later result than the first is requested; ``others`` names those results."""
         if self.result:
             raise Left(f"it gives {others}")
 
     def allow(self, *names: str) -> None:
-        """Raises :class:`Left` where another argument than these has a value of its own."""
+        """Raises :class:`Left` where an argument outside of ``names`` differs from its default."""
         more = sorted(self.given.difference(names))
         if more:
             raise Left(f"its argument {more[0]} is not known")
 
 
 def _enter(table: dict[str, Any], names: Sequence[str], handler: object) -> None:
-    """Raises ``UsageError`` for a name that has a handler."""
+    """Adds a handler under ``names``. Raises ``UsageError`` for a name that has a handler already."""
     if taken := [n for n in names if n in table]:
         raise UsageError(f"there is a handler of {taken[0]!r} already", "Name an operator in one place")
     table.update(dict.fromkeys(names, handler))
@@ -114,11 +114,11 @@ def _enter(table: dict[str, Any], names: Sequence[str], handler: object) -> None
 AtenHandler = Callable[[Build, Call], object]
 
 ATEN: dict[str, AtenHandler] = {}
-"""By the overload's name: ``add.Tensor``; a default overload's is the operator's alone."""
+"""Handlers by the overload's name, such as ``add.Tensor``; a default overload has the operator's name alone."""
 
 
 def aten(*names: str) -> Callable[[AtenHandler], AtenHandler]:
-    """Register a handler, whose last node gives ``call.output``."""
+    """Registers a handler, whose last node computes ``call.output``."""
 
     def decorate(handler: AtenHandler) -> AtenHandler:
         _enter(ATEN, names, handler)
@@ -128,7 +128,8 @@ def aten(*names: str) -> Callable[[AtenHandler], AtenHandler]:
 
 
 def aten_named(operation: Operation, *names: str, **own: str) -> None:
-    """These operators are ``operation``, parameter by parameter; ``own``: what ATen calls a parameter, if otherwise."""
+    """Registers ``operation`` for ATen operators with equal parameters; ``own``: ATen's name of a parameter, if it
+    differs."""
     _enter(ATEN, names, _by_name(operation, own))
 
 
@@ -156,12 +157,12 @@ def _by_name(operation: Operation, own: Mapping[str, str]) -> AtenHandler:
 
 
 def frozen(value: Any) -> Any:
-    """An argument as an attribute: a list as a tuple."""
+    """An argument as an attribute; lists become tuples."""
     return tuple(value) if isinstance(value, list) else value
 
 
 def operand(build: Build, value: Union[Value, Number, None]) -> str:
-    """A tensor's name, or that of a constant with the number's value."""
+    """A tensor's name, or the name of a new constant that holds the number."""
     if value is None:
         return ""
     return str(value) if isinstance(value, Value) else build.constant(np.asarray(value))
@@ -171,32 +172,32 @@ def operand(build: Build, value: Union[Value, Number, None]) -> str:
 
 
 class OnnxBuild(Build, Protocol):
-    """A graph that is made of an ONNX model, values under the model's names. ``onnx`` is the package."""
+    """A graph built from an ONNX model, with values under the model's names. ``onnx`` is the package."""
 
     opset: int
     onnx: Any
 
     def known(self, name: str) -> Array:
-        """What a constant holds. Raises :class:`Left`."""
+        """A constant's array. Raises :class:`Left` for other values."""
 
     def numbers(self, name: str) -> tuple[int, ...]:
-        """A constant's whole numbers. Raises :class:`Left`."""
+        """A constant's integers. Raises :class:`Left` for other values."""
 
     def wanted(self, node: Any) -> list[str]:
-        """The node's outputs that something reads."""
+        """The node's outputs that are read."""
 
 
 Attributes = dict[str, Any]
 OnnxHandler = Callable[[Any, Any, Attributes], object]
 
 ONNX: dict[str, OnnxHandler] = {}
-"""By the operator's name; those of other domains as ``com.microsoft.FusedMatMul``."""
+"""Handlers by the operator's name, with its domain unless it is ONNX's own: ``com.microsoft.FusedMatMul``."""
 
 
 def onnx(*names: str) -> Callable[[OnnxHandler], OnnxHandler]:
-    """Register a handler of the node and its attributes, texts as ``str``.
+    """Registers a handler of a node and its attributes, with strings as ``str``.
 
-    The last nodes that it adds give the node's outputs.
+    The last nodes that the handler adds compute the node's outputs.
     """
 
     def decorate(handler: OnnxHandler) -> OnnxHandler:
@@ -207,7 +208,8 @@ def onnx(*names: str) -> Callable[[OnnxHandler], OnnxHandler]:
 
 
 def onnx_named(operation: Operation, *names: str, **own: tuple[str, Any]) -> None:
-    """These operators are ``operation``, input by input; ``own``: a parameter's attribute in ONNX, and its default."""
+    """Registers ``operation`` for ONNX operators with equal inputs; ``own``: a parameter's ONNX attribute and its
+    default."""
 
     def handler(build: OnnxBuild, node: Any, attributes: Attributes) -> None:
         unknown = sorted(set(attributes).difference(name for name, _ in own.values()))
@@ -220,14 +222,15 @@ def onnx_named(operation: Operation, *names: str, **own: tuple[str, Any]) -> Non
 
 
 def axes_of(build: OnnxBuild, node: Any, a: dict[str, Any]) -> tuple[int, ...] | None:
-    """Axes, which were an attribute and became an input, where they are given."""
+    """The axes, from the attribute of old operator sets or the input of newer ones; ``None`` where they are not
+    given."""
     if "axes" in a:
         return tuple(a["axes"])
     return build.numbers(node.input[1]) if len(node.input) > 1 and node.input[1] else None
 
 
 def joined(build: Build, parts: Sequence[str], dim: int, output: str) -> None:
-    """Parts along an axis, one behind the other."""
+    """Concatenates parts along an axis."""
     if len(parts) == 1:
         build.same(parts[0], output)
     else:
@@ -235,7 +238,7 @@ def joined(build: Build, parts: Sequence[str], dim: int, output: str) -> None:
 
 
 REFUSED: dict[str, str] = {}
-"""Why operators stay with PyTorch or onnxruntime, by name."""
+"""Why an operator stays with PyTorch or onnxruntime, by its name."""
 
 
 def refuse(why: str, *names: str) -> None:

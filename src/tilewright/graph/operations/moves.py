@@ -1,4 +1,4 @@
-"""Operations that move elements and compute none: reshapes, other orders of axes, slices, concatenations."""
+"""Operations that move elements and compute nothing: reshapes, permutations, slices, concatenations."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tilewright.kernels.expression.expr import INDEX, const
 from tilewright.kernels.nn.dims import broadcast, one_dim, several_dims, stretched
 
 VIEWS = ("reshape",)
-"""The elements of the input in the same order: no kernel is needed."""
+"""Operations that keep the elements' order, so that they need no kernel."""
 
 
 def _reshape(input: te.TensorRef, shape: Sequence[int]) -> te.TensorRef:
-    """Runs of axes with equal products are matched, so that indices need no more divisions than they must."""
+    """Reshapes, with runs of axes of equal products matched, so that indices need the fewest divisions."""
     new, old = tuple(shape), input.shape
     if math.prod(new) != math.prod(old):
         raise UsageError(f"reshape: {old} does not become {new}", "Both shapes must have the same number of elements")
@@ -44,7 +44,7 @@ def _reshape(input: te.TensorRef, shape: Sequence[int]) -> te.TensorRef:
 
 
 def _pieces(old: tuple[int, ...], new: tuple[int, ...]) -> list[tuple[list[int], list[int]]]:
-    """Axes above 1 in runs of equal products, as short as possible."""
+    """Runs of axes longer than 1 of both shapes with equal products, as short as possible."""
     a = [d for d, n in enumerate(old) if n != 1]
     b = [d for d, n in enumerate(new) if n != 1]
     out = []
@@ -63,7 +63,7 @@ def _pieces(old: tuple[int, ...], new: tuple[int, ...]) -> list[tuple[list[int],
 
 
 def _shorter(x: int, y: int) -> bool:
-    """Whether a run of ``x`` elements goes on rather than one of ``y``."""
+    """Whether the run of ``x`` elements is extended next, rather than the run of ``y``."""
     return divides(x, y) if isinstance(x, Extent) or isinstance(y, Extent) else x < y
 
 
@@ -123,9 +123,10 @@ def _triangle(name: str, keeps: Callable[[te.Expr, te.Expr], te.Expr]) -> Callab
 
 
 def _pad_edge(input: te.TensorRef, pad: Sequence[int], mode: str) -> te.TensorRef:
-    """``mode``: ``reflect`` mirrors without the edge, ``replicate`` repeats it, ``circular`` wraps around.
+    """Padding by elements of the input: ``mode`` ``reflect`` mirrors without the edge, ``replicate`` repeats it,
+    ``circular`` wraps around.
 
-    ``pad`` as :func:`nn.pad` takes it.
+    ``pad`` has the form that :func:`nn.pad` takes.
     """
     rank = len(input.shape)
     pairs = [(0, 0)] * (rank - len(pad) // 2) + list(zip(pad[::2], pad[1::2], strict=True))[::-1]
@@ -168,7 +169,7 @@ def _diagonal(input: te.TensorRef, offset: int = 0, dim1: int = 0, dim2: int = 1
 
 
 def _unfold(input: te.TensorRef, dimension: int, size: int, step: int) -> te.TensorRef:
-    """Windows of ``size`` elements along an axis, ``step`` apart; the window is a last axis."""
+    """Windows of ``size`` elements along an axis, ``step`` apart; the window becomes the last axis."""
     d = one_dim("unfold", dimension, len(input.shape))
     count = (input.shape[d] - size) // step + 1
     shape = (*input.shape[:d], count, *input.shape[d + 1 :], size)
@@ -178,7 +179,7 @@ def _unfold(input: te.TensorRef, dimension: int, size: int, step: int) -> te.Ten
 def _slice_scatter(
     input: te.TensorRef, src: te.TensorRef, dim: int, start: int, end: int, step: int = 1
 ) -> te.TensorRef:
-    """``input`` with ``src`` at the elements that ``slice`` takes."""
+    """``input`` with ``src`` in place of the elements that ``slice`` selects."""
     d = one_dim("slice_scatter", dim, len(input.shape))
 
     def point(*i: te.Expr) -> te.Expr:
@@ -194,7 +195,7 @@ def _slice_scatter(
 def _as_strided(
     input: te.TensorRef, size: Sequence[int], stride: Sequence[int], storage_offset: int = 0
 ) -> te.TensorRef:
-    """Elements of a row-major tensor by their places in memory: ``storage_offset + i*stride[0] + ...``."""
+    """Elements of a row-major tensor by their offsets in memory: ``storage_offset + i*stride[0] + ...``."""
     last = storage_offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
     if min(storage_offset, last) < 0 or max(storage_offset, last) >= math.prod(input.shape):
         raise UsageError(f"as_strided: element {last} of {math.prod(input.shape)}", "Stay within the tensor")
@@ -234,7 +235,7 @@ def _viewed(build: Build, call: Call) -> None:
 
 @aten("clone", "contiguous", "lift_fresh_copy", "detach")
 def _copied(build: Build, call: Call) -> None:
-    """The same elements; how they lie is the importer's to say."""
+    """An unchanged value; the importer decides its memory layout."""
     build.same(call.operand("input"), call.output)
 
 
@@ -261,7 +262,7 @@ def _permuted(build: Build, call: Call) -> None:
 
 @aten("cat", "concat", "concatenate")
 def _joined(build: Build, call: Call) -> None:
-    """Tensors without elements count for nothing."""
+    """A concatenation; empty tensors are left out."""
     tensors, dtype = [str(t) for t in call["tensors"]], call.spec.dtype
     if len(tensors) > 1:
         tensors = [t if build.spec(t).dtype == dtype else build.add("to", [t], dtype=dtype) for t in tensors]
@@ -278,14 +279,14 @@ def _stacked(build: Build, call: Call) -> None:
 
 
 def _along(build: Build, call: Call) -> tuple[str, int, int]:
-    """A call's input, the axis that it is about, counted from 0, and the axis' size."""
+    """A call's input, its axis ``dim`` counted from 0, and that axis' size."""
     x = call.operand("input")
     dim = call["dim"] % len(build.shape(x))
     return x, dim, build.shape(x)[dim]
 
 
 def _part(build: Build, x: str, dim: int, start: int, end: int, step: int = 1, output: str | None = None) -> str:
-    """Elements of an axis, the value itself where that is all of them."""
+    """A slice of an axis; the value itself where the slice covers the axis."""
     if (start, smaller(end, build.shape(x)[dim]), step) == (0, build.shape(x)[dim], 1):
         return x if output is None else build.same(x, output)
     return build.add("slice", [x], output, dim=dim, start=start, end=end, step=step)
@@ -310,7 +311,7 @@ def _selected(build: Build, call: Call) -> None:
 
 @aten("split.Tensor", "split_with_sizes", "unbind.int", "chunk", "split.sizes")
 def _parted(build: Build, call: Call) -> None:
-    """One of the parts of an axis."""
+    """A part of a split axis."""
     x, dim, size = _along(build, call)
     sizes = next((call[n] for n in ("split_sizes", "split_size") if n in call.arguments), 1)
     if "chunks" in call.arguments:
@@ -349,7 +350,7 @@ def _slice_scattered(build: Build, call: Call) -> None:
 
 @aten("roll")
 def _rolled(build: Build, call: Call) -> None:
-    """Without axes the tensor is one row."""
+    """``roll``; without axes the flattened tensor is rolled."""
     x = call.operand("input")
     if call["dims"]:
         build.add("roll", [x], call.output, shifts=tuple(call["shifts"]), dims=tuple(call["dims"]))
@@ -387,7 +388,7 @@ def _onnx_squeeze(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
     old = build.shape(node.input[0])
     axes = axes_of(build, node, a)
     if node.op_type == "Squeeze":
-        # Whether an axis of one element goes is no question of sizes that are sometimes 1.
+        # Sizes that may be 1 never decide whether an axis is squeezed.
         gone = {d % len(old) for d in axes} if axes is not None else {d for d, n in enumerate(old) if n <= 1}
         shape = tuple(n for d, n in enumerate(old) if d not in gone)
     else:
@@ -429,7 +430,7 @@ def _onnx_split(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
 
 
 def part_of(start: int, end: int, step: int, size: int) -> tuple[int, int]:
-    """Where a slice of an axis begins and stops; positions below 0 count from its end, and are kept within it."""
+    """Begin and stop of a slice of an axis; negative positions count from its end, and both are clamped to it."""
     if not varies((start, end, size)):
         begin, stop, _ = slice(start, end, step).indices(size)
         return begin, stop
@@ -453,7 +454,7 @@ def _onnx_slice(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         axis %= len(shape)
         begin, stop = part_of(start, end, step, shape[axis])
-        if step < 0:  # the same elements forwards, then turned
+        if step < 0:  # slice forwards, then flip
             count = max(0, -(-(begin - stop) // -step))
             begin, stop, step = begin + (count - 1) * step, begin + 1, -step
             turned.add(axis)

@@ -1,4 +1,4 @@
-"""Functions of elements, stretched to one shape as in NumPy, numbers among their operands; and the types of these."""
+"""Elementwise functions with NumPy's broadcasting and numbers among the operands, and PyTorch's type promotion."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Element = Union[te.Expr, float, int, bool]
 Operand = Union[te.TensorRef, te.Expr, float, int, bool]
 
 Unary = tuple[str, Callable[[te.Expr], te.Expr], bool, str | None]
-"""A function's name, the function, whether it takes reals alone, and ONNX's name."""
+"""A function's name, the function, whether it takes reals only, and ONNX's name."""
 
 
 def broadcast_shape(op: str, shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
-    """The shape that all stretch to. Raises ``UsageError``."""
+    """The common broadcast shape. Raises ``UsageError``."""
     rank = max(map(len, shapes))
     padded = [(1,) * (rank - len(s)) + s for s in shapes]
     out = tuple(next((n for n in sizes if n != 1), 1) for sizes in zip(*padded, strict=True))
@@ -31,7 +31,7 @@ def broadcast_shape(op: str, shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
 
 
 def element(x: te.TensorRef, index: tuple[te.Expr, ...], shape: tuple[int, ...]) -> te.Expr:
-    """The element of ``x`` that belongs to an index into ``shape``, to which it stretches; in place where it can be."""
+    """The element of ``x`` that broadcasting puts at an index into ``shape``."""
     skipped = len(index) - len(x.shape)
     own = zip(x.shape, index[skipped:], shape[skipped:], strict=True)
     return x[tuple(i if n == m else const(0, INDEX) for n, i, m in own)]
@@ -40,9 +40,9 @@ def element(x: te.TensorRef, index: tuple[te.Expr, ...], shape: tuple[int, ...])
 def pointwise(
     op: str, operands: tuple[Operand, ...], fn: Callable[..., Element], dtype: str | None = None
 ) -> te.TensorRef:
-    """``fn`` of the elements of ``operands``, narrow types in a wider one; ``dtype``: of the result, if another.
+    """Applies ``fn`` to the operands' elements, narrow types widened; ``dtype``: of the result, if it differs.
 
-    A number takes the type of the tensors beside it. The tensors' dtypes agree, conditions apart.
+    A number takes the type of the tensors. Tensors must agree in dtype, apart from conditions.
     """
     tensors = [o for o in operands if isinstance(o, te.TensorRef)]
     shape = broadcast_shape(op, [t.shape for t in tensors])
@@ -79,7 +79,7 @@ def unary(
 
 
 def register_unary(functions: Iterable[Unary]) -> None:
-    """Functions of one element that PyTorch calls by our name."""
+    """Registers functions of one element that PyTorch calls by the same name."""
     for name, function, reals, onnx in functions:
         register_named(name, unary(name, function, reals), onnx=onnx)
 
@@ -92,7 +92,8 @@ def register_named(
     promotes: int | None = None,
     **own: tuple[str, Any],
 ) -> Operation:
-    """A function of elements that ATen calls by these names, or by ours, and ONNX by another, with its attributes."""
+    """Registers an elementwise function under ATen's names, which default to ``name``, and ONNX's name and
+    attributes."""
     made = register(name, "elementwise", state, numbers=True, promotes=promotes)
     aten_named(made, *(aten or (name,)))
     if onnx:
@@ -102,15 +103,15 @@ def register_named(
 
 # --------------------------------------------------------------------------- element types
 
-# Source: PyTorch's documentation, "Tensor Attributes", type promotion. A tensor without axes, and a number, count only
-# where their kind (condition, whole number, real) is above that of the tensors with axes.
+# Source: PyTorch's documentation, "Tensor Attributes", type promotion. A tensor without axes, or a number, counts only
+# where its kind (condition, integer, real) is above the kind of the tensors with axes.
 
 
 _ORDER = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64")
 
 
 def promoted(tensors: Sequence[TensorSpec], numbers: Sequence[Number]) -> str:
-    """The type by name. Raises ``UsageError`` where it is none of ours."""
+    """The promoted type by name. Raises ``UsageError`` for an unknown element type."""
     ranked = [t.dtype for t in tensors if t.shape], [t.dtype for t in tensors if not t.shape]
     result = ""
     for dtypes in (*ranked, [_of_number(n) for n in numbers]):

@@ -17,7 +17,7 @@ from tilewright.kernels.nn.dims import value
 
 
 def _matmul(input: te.TensorRef, other: te.TensorRef) -> te.TensorRef:
-    """``nn.matmul``, which reads batches of one element in place too: attentions are recognised by such reads."""
+    """``nn.matmul`` that also broadcasts batches of one element in place, as the attention matcher expects."""
     shape = nn.matmul(input, other).shape  # checks
     k = input.shape[-1]
     batch = shape[:-2]
@@ -56,7 +56,7 @@ def _mm(build: Build, call: Call) -> None:
 
 @aten("addmm", "baddbmm", "addmv")
 def _added(build: Build, call: Call) -> None:
-    """``beta * input + alpha * (a @ b)``; ``input`` does not count where ``beta`` is 0."""
+    """``beta * input + alpha * (a @ b)``; ``input`` is not read where ``beta`` is 0."""
     names = [n for n in call.arguments if n not in ("input", "alpha", "beta")]
     bias, x, y = (call.operand(n) for n in ("input", *names))
     alpha, beta = call["alpha"], call["beta"]
@@ -74,7 +74,7 @@ def _with_vector(build: Build, call: Call) -> None:
 
 
 def _product(build: Build, x: str, y: str, output: str | None) -> str:
-    """The product of matrices or vectors, as ``numpy.matmul`` has it."""
+    """The product of matrices or vectors, with ``numpy.matmul``'s rules for one axis."""
     a, b = build.shape(x), build.shape(y)
     if len(a) > 1 and len(b) > 1:
         return build.add("matmul", [x, y], output)
@@ -88,9 +88,9 @@ def _product(build: Build, x: str, y: str, output: str | None) -> str:
 def _scaled_sum(
     build: Build, product: Callable[[str | None], str], bias: str, alpha: float, beta: float, output: str
 ) -> None:
-    """``alpha * product + beta * bias``, without the sum where there is no ``bias``.
+    """``alpha * product + beta * bias``; without the sum where ``bias`` is ``""``.
 
-    ``product``: adds it under a name, or under one of its own.
+    ``product``: adds the product's node under the given output name, or under a fresh name for ``None``.
     """
     made = product(None if alpha != 1 or bias else output)
     if alpha != 1:
@@ -166,7 +166,8 @@ def _onnx_conv_transpose(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None
         total = [w - n for w, n in zip(whole, wanted[-rank:], strict=True)]
         small, large = [t // 2 for t in total], [t - t // 2 for t in total]
         before, after = (large, small) if auto != "SAME_UPPER" else (small, large)
-    # The operation cuts off as much behind as in front: what is missing there is padding of the output, or cut off too.
+    # The operation crops equally at both ends. A surplus in front becomes output padding; a surplus behind is cut off
+    # by a pad.
     cut = [b - e for b, e in zip(before, after, strict=True)]
     more = [max(0, c) for c in cut]
     operands = list(node.input)
@@ -194,10 +195,10 @@ ATTENTIONS = {
     "_scaled_dot_product_cudnn_attention": "attn_bias",
     "_scaled_dot_product_fused_attention_overrideable": "attn_bias",
 }
-"""What PyTorch makes of an attention, by device and backend, and what each calls its mask."""
+"""PyTorch's fused attention operators by device and backend, each with the name of its mask argument."""
 
 _FROM_THE_END = {"_scaled_dot_product_flash_attention", "_scaled_dot_product_cudnn_attention"}
-"""Causal ones in which the last query, not the first, sees as many keys as its number says."""
+"""Operators whose causal mask aligns the last query, not the first, with the keys' end."""
 
 
 @aten(*ATTENTIONS)
@@ -214,20 +215,21 @@ def _fused(build: Build, call: Call) -> None:
 
 
 def split_heads(build: Build, x: str, heads: int, output: str | None = None) -> str:
-    """(b, s, heads * d) as (b, heads, s, d)."""
+    """Reshapes (b, s, heads * d) to (b, heads, s, d)."""
     b, s, width = build.shape(x)
     return build.add("permute", [build.reshaped(x, (b, s, heads, width // heads))], output, dims=(0, 2, 1, 3))
 
 
 def joined_heads(build: Build, x: str, output: str | None = None) -> str:
-    """(b, heads, s, d) as (b, s, heads * d)."""
+    """Reshapes (b, heads, s, d) to (b, s, heads * d)."""
     b, heads, s, d = build.shape(x)
     return build.reshaped(build.add("permute", [x], dims=(0, 2, 1, 3)), (b, s, heads * d), output)
 
 
 @aten("_transformer_encoder_layer_fwd")
 def _encoder_layer(build: Build, call: Call) -> None:
-    """A whole layer of an encoder in inference (``torch.nn.TransformerEncoderLayer``)."""
+    """An inference encoder layer (``torch.nn.TransformerEncoderLayer``) as products, attention, norms and
+    activation."""
     if call.arguments["mask"] is not None:
         raise Left("it has a mask")
     x = call.operand("src")
@@ -278,7 +280,7 @@ register("einsum", "contraction", _einsum)
 
 @onnx("Einsum")
 def _onnx_einsum(build: OnnxBuild, node: Any, a: Attributes) -> None:
-    """An ellipsis stands for the axes that the letters leave, which stretch."""
+    """Einstein summation. An ellipsis stands for the axes that the letters do not name, which broadcast."""
     text = "".join(a["equation"].split())
     left, arrow, right = text.partition("->")
     terms, operands = left.split(","), list(node.input)
@@ -298,7 +300,7 @@ def _onnx_einsum(build: OnnxBuild, node: Any, a: Attributes) -> None:
             sizes[c] = n if sizes.get(c, 1) == 1 else sizes[c]
     for k, (t, x) in enumerate(zip(terms, operands, strict=True)):
         ones = [d for d, (c, n) in enumerate(zip(t, build.shape(x), strict=True)) if n != sizes[c]]
-        if ones:  # an axis of one element belongs to all
+        if ones:  # an axis of one element broadcasts
             operands[k] = build.reshaped(x, [n for d, n in enumerate(build.shape(x)) if d not in ones])
             terms[k] = "".join(c for d, c in enumerate(t) if d not in ones)
     build.add("einsum", operands, node.output[0], equation=",".join(terms) + arrow + right)

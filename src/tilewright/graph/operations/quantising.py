@@ -1,4 +1,4 @@
-"""Quantised values: real numbers as whole ones, by a scale and a zero, and products of them."""
+"""Quantised values, which are integers with a scale and a zero point, and products of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LIMITS = {name: tuple(map(float, DTYPES[name].limits)) for name in BYTES}
 
 
 def _scaled_by(x: te.TensorRef, by: te.TensorRef, i: Sequence[te.Expr], dim: int, block: int) -> te.Expr:
-    """The scale or zero of an element: one of all, of its place on the axis ``dim``, or of its block along it."""
+    """The scale or zero point of an element: per tensor, per position on the axis ``dim``, or per block along it."""
     if not by.shape or (by.shape == (1,) and not block):
         return value(by[(const(0, INDEX),) * len(by.shape)])
     if block:
@@ -42,7 +42,7 @@ def _quantize(
     dim: int = 0,
     block_size: int = 0,
 ) -> te.TensorRef:
-    """``round(input / scale) + zero_point`` in int8 or uint8, what is too large or too small as the last one."""
+    """``round(input / scale) + zero_point``, saturated to int8 or uint8."""
     if input.dtype not in FLOATS or scale.dtype not in FLOATS or dtype not in LIMITS:
         raise UsageError(f"quantize: {input.dtype} by {scale.dtype} to {dtype}", "Reals become int8 or uint8")
     low, high = LIMITS[dtype]
@@ -65,7 +65,7 @@ def _dequantize(
     dim: int = 0,
     block_size: int = 0,
 ) -> te.TensorRef:
-    """``(input - zero_point) * scale``, in the type of the scale."""
+    """``(input - zero_point) * scale``, in the scale's type."""
     if input.dtype not in (*INTEGERS, *FLOAT8) or scale.dtype not in FLOATS:
         raise UsageError(f"dequantize: {input.dtype} by {scale.dtype}", "Whole numbers become reals")
 
@@ -85,7 +85,7 @@ def _matmul_integer(
     input_zero: te.TensorRef | None = None,
     other_zero: te.TensorRef | None = None,
 ) -> te.TensorRef:
-    """``(input - input_zero) @ (other - other_zero)`` in int32; the zeros stretch to a row's and a column's."""
+    """``(input - input_zero) @ (other - other_zero)`` in int32; zero points are per tensor, per row or per column."""
     shape = nn.matmul(input, nn.cast(other, input.dtype)).shape  # checks
     for x in (input, other):
         if x.dtype not in LIMITS:
@@ -131,7 +131,7 @@ register("matmul_integer", "contraction", _matmul_integer, weight=1)
 
 
 def _nonzero(build: OnnxBuild, name: str) -> str:
-    """A zero point's name, ``""`` where it is absent or known to be 0."""
+    """A zero point's name, ``""`` where it is absent or a constant 0."""
     return "" if not name or (name in build.constants and not build.known(name).any()) else name
 
 
@@ -170,7 +170,8 @@ def _onnx_dequantize(build: OnnxBuild, node: Any, a: Attributes) -> None:
 
 
 def _by_range(build: OnnxBuild, x: str, outputs: Sequence[str | None] = (None,) * 3) -> tuple[str, str, str]:
-    """A value in uint8, its scale and its zero: the range of the elements and 0 becomes that of uint8."""
+    """Quantises a value to uint8 by the range of its elements and 0; returns the values, the scale and the zero
+    point."""
     dims = tuple(range(len(build.shape(x))))
     nought, one = build.constant(np.zeros((), np.float32)), build.constant(np.ones((), np.float32))
     high = build.add("maximum", [build.add("amax", [x], dim=dims), nought])
@@ -195,14 +196,14 @@ def _onnx_matmul_integer(build: OnnxBuild, node: Any, a: Attributes) -> None:
 def _convolved(
     build: OnnxBuild, node: Any, a: Attributes, x: str, w: str, zeros: Sequence[str], output: str | None
 ) -> str:
-    """The convolution of whole numbers less their zeros in int32: padding is what stands for 0."""
+    """The int32 convolution of integers less their zero points; padding has the value of the zero point."""
     kernel = kernel_of(build, w)
     before, after = pads_of(build, node, a, kernel)
     operands = []
     for name, zero in zip((x, w), zeros, strict=True):
         if _nonzero(build, zero):
             shape = build.shape(zero)
-            if shape not in ((), (1,)):  # of each feature
+            if shape not in ((), (1,)):  # one zero point per output feature
                 zero = build.reshaped(zero, (*shape, *(1,) * (len(kernel) + 1)))
             if name in build.constants and zero in build.constants:
                 name = build.constant(build.constants[name].astype(np.int32) - build.constants[zero].astype(np.int32))
@@ -224,7 +225,7 @@ def _onnx_conv_integer(build: OnnxBuild, node: Any, a: Attributes) -> None:
 
 
 def _factor(build: OnnxBuild, scales: Sequence[str], over: str, shape: Sequence[int]) -> str:
-    """The product of scales, divided by another if one is given, with the ``shape`` of ones behind it."""
+    """The product of ``scales`` over the scale ``over`` (if given), with axes of one element, ``shape``, appended."""
     known: Array = np.ones((), np.float32)
     for name in scales:
         known = known * build.known(name).astype(np.float32)
@@ -275,7 +276,8 @@ def _onnx_qlinear_binary(build: OnnxBuild, node: Any, a: Attributes) -> None:
 
 @onnx("com.microsoft.MatMulIntegerToFloat", "com.microsoft.DynamicQuantizeMatMul")
 def _onnx_matmul_to_float(build: OnnxBuild, node: Any, a: Attributes) -> None:
-    """``DynamicQuantizeMatMul`` quantises its first operand, which is real."""
+    """An integer product scaled to reals; ``DynamicQuantizeMatMul`` first quantises its first operand, which is
+    real."""
     if node.op_type == "DynamicQuantizeMatMul":
         x, y, y_scale, y_zero, bias = (*node.input, "", "")[:5]
         x, x_scale, x_zero = _by_range(build, x)

@@ -1,10 +1,11 @@
-"""Recurrent layers behind their input products: one operation a layer and direction, all of its steps at once.
+"""Recurrent layers after their input products: an operation computes all steps of a layer in one direction.
 
-Operands are ``gates, weight, bias, h0`` and of an LSTM ``c0`` (``kernels/nn/recurrent``); each operation gives the
-states behind every step, (states, steps, rows, features). PyTorch's layers come as ``tilewright.recurrent``, which
-``torch/recurrent.py`` makes of them, ONNX's as nodes with their input product. Gates are put into PyTorch's order.
-What ONNX adds to a plain layer (clipping, peepholes, coupled gates, other activations, sequences of different lengths)
-is left to onnxruntime.
+Operands are ``gates, weight, bias, h0``, and ``c0`` of an LSTM (``kernels/nn/recurrent``). Each operation returns the
+states after every step, (states, steps, rows, features).
+
+``torch/recurrent.py`` rewrites PyTorch's layers to ``tilewright.recurrent``. ONNX's nodes also compute the input
+product here. Gates are put into PyTorch's order. ONNX layers with clipping, peepholes, coupled gates, unusual
+activations or sequences of different lengths are left to onnxruntime.
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ def _aten_recurrent(build: Build, call: Call) -> None:
 
 @dataclass(frozen=True)
 class Kind:
-    """``gates``: where each of PyTorch's gates stands in ONNX's order. ``activations``: the default ones."""
+    """A kind of layer.
+
+    ``gates``: the position of each of PyTorch's gates in ONNX's order. ``activations``: the default activations.
+    """
 
     operation: str
     gates: tuple[int, ...]
@@ -58,7 +62,7 @@ DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, 
 
 @onnx("RNN", "GRU", "LSTM")
 def _onnx_recurrent(build: OnnxBuild, node: Node, a: Attributes) -> None:
-    """A node of any of :data:`KINDS`, in one or both directions, with the outputs that something reads."""
+    """A node of any of :data:`KINDS`, in one or both directions, with the outputs that are read."""
     kind = KINDS[node.op_type]
     inputs: list[str] = [*node.input, *("",) * (8 - len(node.input))]
     x, w, r, b, lengths, h0, c0, peepholes = inputs
@@ -92,7 +96,7 @@ def _onnx_recurrent(build: OnnxBuild, node: Node, a: Attributes) -> None:
 
 
 def _attributes(node: Node, kind: Kind, a: Attributes, directions: int) -> dict[str, Any]:
-    """The operation's attributes. Raises ``Left`` for activations that are no plain layer's."""
+    """The operation's attributes. Raises ``Left`` for activations that a plain layer does not have."""
     given = tuple(a.get("activations", ())) or kind.activations * directions
     if kind.operation == "rnn" and len(set(given)) == 1 and given[0] in ("Tanh", "Relu"):
         return {"nonlinearity": given[0].lower()}
@@ -114,7 +118,7 @@ def _check(build: OnnxBuild, a: Attributes, x: str, lengths: str, peepholes: str
 
 
 def _ordered(build: OnnxBuild, kind: Kind, name: str, d: int, place: int = 0, places: int = 1) -> str:
-    """Weights of direction ``d``, or part ``place`` of ``places`` of its biases, in PyTorch's order of gates."""
+    """Weights of direction ``d``, or block ``place`` of ``places`` of its biases, in PyTorch's order of gates."""
     count = len(kind.gates)
     size = build.shape(name)[1] // (count * places)
     starts = [(place * count + gate) * size for gate in kind.gates]
@@ -127,7 +131,7 @@ def _ordered(build: OnnxBuild, kind: Kind, name: str, d: int, place: int = 0, pl
 
 
 def _direction(build: OnnxBuild, name: str, d: int) -> str:
-    """A first state, or weights, of one direction."""
+    """The initial state, or the weights, of direction ``d``."""
     if not name:
         return ""
     shape = build.shape(name)
@@ -138,7 +142,10 @@ def _direction(build: OnnxBuild, name: str, d: int) -> str:
 def _gates(
     build: OnnxBuild, kind: Kind, tensors: tuple[str, str, str], d: int, attributes: Mapping[str, Any]
 ) -> tuple[str, str]:
-    """The input products of all steps, and the bias that the steps add: the state's where a gate stands between."""
+    """The input products of all steps, and the bias that each step adds.
+
+    The state's bias is added in the step only where a reset gate multiplies the state's product.
+    """
     x, w, b = tensors
     weight = _ordered(build, kind, w, d)
     if not b:

@@ -1,5 +1,4 @@
-"""Tensors in other sizes: each element a mean of neighbours, whose places and weights importers compute; and tensors
-sampled at positions that another one holds."""
+"""Resizing, whose source positions and weights importers compute, and sampling at positions that a tensor holds."""
 
 from __future__ import annotations
 
@@ -22,14 +21,14 @@ from tilewright.kernels.nn.dims import one_dim, value
 from tilewright.kernels.nn.quantize import round_half_even
 
 WRITTEN_OUT = 16
-"""Neighbours of an element, over all axes, that are written out; of more, each axis is a sum of its own."""
+"""Most taps of an element, over all axes, that are written out in one sum; beyond, each axis is resampled by its own
+reduction."""
 
 
 def _resample(input: te.TensorRef, *tables: te.TensorRef, dims: Sequence[int]) -> te.TensorRef:
-    """Weighted sums of neighbours along the axes ``dims``.
+    """Weighted sums of ``input``'s elements along the axes ``dims``.
 
-    ``tables``: for each of ``dims`` the places (size, taps) of an element's neighbours, and their weights, of the same
-    shape.
+    ``tables``: for each of ``dims`` the source positions (size, taps) of an element's taps, and weights of equal shape.
     """
     axes = [one_dim("resample", d, len(input.shape)) for d in dims]
     if len(tables) != 2 * len(axes) or input.dtype not in FLOATS:
@@ -62,7 +61,7 @@ def _resample(input: te.TensorRef, *tables: te.TensorRef, dims: Sequence[int]) -
 
 
 def _repeat_interleave(input: te.TensorRef, repeats: int, dim: int) -> te.TensorRef:
-    """Each element along an axis ``repeats`` times."""
+    """Each element along an axis, repeated ``repeats`` times."""
     d = one_dim("repeat_interleave", dim, len(input.shape))
     shape = (*input.shape[:d], input.shape[d] * repeats, *input.shape[d + 1 :])
     return te.compute(shape, lambda *i: input[(*i[:d], i[d] // repeats, *i[d + 1 :])])
@@ -77,10 +76,11 @@ register("repeat_interleave", "move", _repeat_interleave)
 
 @dataclass(frozen=True, eq=False)
 class Axis:
-    """How an axis is resized: the ``places`` (size, taps) of each element's neighbours, within the axis, and weights.
+    """How an axis is resized: source positions ``places`` (size, taps) within the axis, and weights.
 
-    ``weights`` is ``None`` where each element is one of the axis. ``outside`` (size,): elements that are none, if any.
-    ``repeats``: each element of the axis stands so often, whatever its size; there are no places then.
+    ``weights`` is ``None`` where each new element copies a source element. ``outside`` (size,): new elements outside of
+    the source, or ``None``. ``repeats``: each source element is repeated this number of times, for any size; ``places``
+    is then empty.
     """
 
     dim: int
@@ -91,14 +91,15 @@ class Axis:
 
 
 def nearest(dim: int, at: Array, size: int) -> Axis:
-    """Elements at whole numbers, or at the last ones of an axis of ``size``."""
+    """Nearest-neighbour resizing of an axis of ``size``; ``at`` holds positions, which are clamped to the axis."""
     return Axis(dim, np.clip(at, 0, size - 1).astype(np.int64)[:, None], None)
 
 
 def repeated(dim: int, at: Callable[[int], Array], count: int, size: int) -> Axis:
-    """The nearest elements of an axis of many sizes: ``at`` gives their places for a count, the same for every size.
+    """Nearest-neighbour resizing of an axis of symbolic size, as a repetition; ``at`` returns the positions for a
+    count.
 
-    Raises :class:`Left` where they are not each element several times.
+    Raises :class:`Left` where the positions do not repeat each element equally often.
     """
     if not divides(size, count):
         raise Left("which elements are nearest depends on the size")
@@ -113,10 +114,10 @@ def filtered(
     dim: int, at: Array, size: int, kernel: Callable[[Array], Array], reach: int, stretch: float = 1.0,
     excluded: bool = False,
 ) -> Axis:  # fmt: skip
-    """Means of the elements around the positions ``at``, weighted by ``kernel`` of their distances.
+    """Weighted means of the elements around the positions ``at``, by ``kernel`` of the distances.
 
-    ``reach``: how far the kernel does, ``stretch``: by what it is widened. Those beyond the axis are its last ones, or
-    ``excluded``.
+    ``reach``: the kernel's radius in elements; ``stretch``: the factor that widens it. Positions beyond the axis are
+    clamped, or ``excluded`` from the mean.
     """
     far = int(np.ceil(reach * stretch))
     places = np.floor(at).astype(np.int64)[:, None] + np.arange(1 - far, far + 1)
@@ -129,13 +130,13 @@ def filtered(
 
 
 def triangle(x: Array) -> Array:
-    """Linear interpolation's kernel, of distances."""
+    """The kernel of linear interpolation, as a function of distances."""
     kernel: Array = np.clip(1.0 - x, 0.0, 1.0)
     return kernel
 
 
 def cubic(a: float) -> Callable[[Array], Array]:
-    """The kernel of cubic convolution, of distances."""
+    """The kernel of cubic convolution, as a function of distances."""
 
     def kernel(x: Array) -> Array:
         near = ((a + 2) * x - (a + 3)) * x * x + 1
@@ -146,7 +147,7 @@ def cubic(a: float) -> Callable[[Array], Array]:
 
 
 def resized(build: Build, x: str, axes: Sequence[Axis], output: str) -> None:
-    """Add what resizes a value. Axes whose elements are taken in order, or each several times, are moves."""
+    """Adds the operations that resize a value. Axes without weights become moves or gathers."""
     weighted = [r for r in axes if r.weights is not None]
     if weighted and build.spec(x).dtype not in FLOATS:
         raise Left(f"how means of {build.spec(x).dtype} are rounded is not settled")
@@ -166,7 +167,7 @@ def resized(build: Build, x: str, axes: Sequence[Axis], output: str) -> None:
 
 
 def _taken(build: Build, r: Axis, size: int) -> list[tuple[str, list[str], dict[str, Any]]]:
-    """The operation that takes elements of an axis, if they are not all of it."""
+    """The operation that selects the source elements of an axis; none where the axis stays as it is."""
     if r.repeats:
         return [("repeat_interleave", [], {"repeats": r.repeats, "dim": r.dim})]
     at = r.places[:, 0]
@@ -194,7 +195,7 @@ def _taken(build: Build, r: Axis, size: int) -> list[tuple[str, list[str], dict[
     for vec in ("", ".vec")
 ))  # fmt: skip
 def _upsampled(build: Build, call: Call) -> None:
-    """Positions as PyTorch computes them: in the type of the input, of 16-bit reals and for the nearest in float32."""
+    """Resizing at positions computed as PyTorch does: in float64 for float64 means, in float32 otherwise."""
     x, name = call.operand("input"), call.operator
     shape, out = build.shape(x), call.spec.shape
     rank = len(shape) - 2
@@ -218,7 +219,7 @@ def _upsampled(build: Build, call: Call) -> None:
         if "nearest" in name:
             axes.append(nearest(d, np.floor((i + single(0.5)) * step if "exact" in name else i * step), size))
             continue
-        smoothed = name.endswith("_aa")  # whose steps alone are other ones where corners are aligned
+        smoothed = name.endswith("_aa")  # antialiasing aligns corners by the step alone
         at = i * step if aligned and not smoothed else (i + single(0.5)) * step - single(0.5)
         if smoothed:
             kernel, reach = (cubic(-0.5), 2) if "cubic" in name else (triangle, 1)
@@ -233,7 +234,7 @@ def _upsampled(build: Build, call: Call) -> None:
 def _repeated_by_pytorch(
     name: str, d: int, size: int, count: int, aligned: bool, factor: float | None, single: Any
 ) -> Axis:  # fmt: skip
-    """An axis of many sizes. Raises :class:`Left` where it is no repetition."""
+    """Resizing of an axis of symbolic size. Raises :class:`Left` where it is not a repetition."""
     if "nearest" not in name or aligned:
         raise Left("its weights depend on the size")
     shift = single(0.5 if "exact" in name else 0.0)
@@ -256,7 +257,7 @@ def _nearest_of(rounded: Callable[[Array], Array], mode: str, scale: Any, count:
 
 
 def _positions(mode: str, count: int, size: int, scale: Any, roi: Sequence[float]) -> Any:
-    """Where the elements of a resized axis lie in an axis of ``size``, in float32 as onnxruntime computes them."""
+    """Positions in an axis of ``size`` of a resized axis' ``count`` elements, in float32 as in onnxruntime."""
     single = np.float32
     i = np.arange(count, dtype=single)
     half: Array = (i + single(0.5)) / scale - single(0.5)
@@ -319,7 +320,11 @@ def _factor(count: int, size: int) -> Any:
 
 @onnx("Resize", "Upsample")
 def _onnx_resize(build: OnnxBuild, node: Any, a: Attributes) -> None:
-    """Before operator set 11 positions are quotients, and the nearest is that before, or behind where axes shrink."""
+    """Resizing.
+
+    Before operator set 11 positions are quotients, and the nearest element is rounded down, or up where the axis
+    shrinks.
+    """
     x = node.input[0]
     shape = build.shape(x)
     dims = [d % len(shape) for d in a.get("axes", range(len(shape)))]
@@ -372,7 +377,7 @@ def _onnx_resize(build: OnnxBuild, node: Any, a: Attributes) -> None:
 
 MODES, PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
 FAR = 2.0**30
-"""Beyond which positions are taken for one far outside: they become whole numbers of 32 bits."""
+"""Largest magnitude of a position that fits int32; positions beyond it, and NaN, become -2**30."""
 
 
 def _grid_sample(
@@ -382,9 +387,9 @@ def _grid_sample(
     padding_mode: str = "zeros",
     align_corners: bool = False,
 ) -> te.TensorRef:
-    """``input`` (b, c, [d,] h, w) at the positions ``grid`` (b, ..., 2 or 3), from -1 to 1, the last axis' first.
+    """Samples ``input`` (b, c, [d,] h, w) at ``grid`` (b, ..., 2 or 3): positions from -1 to 1, last axis first.
 
-    NaN is taken for a position far outside, or where no position is outside, for the first.
+    A NaN position counts as far outside; where padding leaves no position outside, it counts as the first.
     """
     rank = len(input.shape) - 2
     if grid.shape[0] != input.shape[0] or len(grid.shape) != rank + 2 or grid.shape[-1] != rank:
@@ -396,7 +401,7 @@ def _grid_sample(
     space, out = input.shape[2:], grid.shape[1:-1]
 
     def within(x: te.Expr, size: int) -> te.Expr:
-        """A position as ``padding_mode`` has it."""
+        """Maps a position into the axis as ``padding_mode`` says."""
         last = float(size - 1)
         if padding_mode == "reflection":
             low, span = (0.0, last) if align_corners else (-0.5, float(size))
@@ -467,7 +472,7 @@ register("grid_sample", "gather", _grid_sample)
 
 
 def _affine_grid(build: Build, theta: str, size: Sequence[int], aligned: bool, output: str) -> None:
-    """Positions of an image of ``size`` (b, c, ...), turned by matrices (b, rank, rank + 1)."""
+    """Sampling positions of an image of ``size`` (b, c, ...), transformed by affine matrices (b, rank, rank + 1)."""
     kind = build.spec(theta).dtype
     b, _, *space = size
     rank, count = len(space), math.prod(space)

@@ -1,4 +1,4 @@
-"""Reductions along axes, and what follows them: sums, positions, norms, softmax, cumulative sums."""
+"""Reductions along axes and operations built on them: sums, argmax, norms, softmax, cumulative sums."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tilewright.kernels.nn.sizes import Windows
 
 
 def _weighted(norm: State) -> State:
-    """A norm whose weights stand behind its input, as operands do."""
+    """A norm that takes its weights as operands after its input."""
 
     def apply(
         input: te.TensorRef, weight: te.TensorRef | None = None, bias: te.TensorRef | None = None, **own: Any
@@ -31,7 +31,8 @@ def _weighted(norm: State) -> State:
 
 
 def _norm(input: te.TensorRef, p: float = 2.0, dim: te.Ints = (), keepdim: bool = False) -> te.TensorRef:
-    """The vector norm of order ``p``: 0 counts what is not zero, infinity takes the largest, -infinity the smallest."""
+    """The vector norm of order ``p``: 0 counts nonzero elements, infinity and -infinity take the largest and smallest
+    magnitude."""
     if p in (1.0, 2.0, math.inf):
         return nn.norm(input, {1.0: "1", 2.0: "2"}.get(p, "inf"), dim, keepdim)  # type: ignore[arg-type]
     size = te.compute(input.shape, lambda *i: te.abs(value(input[i])))
@@ -44,7 +45,7 @@ def _norm(input: te.TensorRef, p: float = 2.0, dim: te.Ints = (), keepdim: bool 
 
 
 def _truth(reduce: Callable[..., te.TensorRef]) -> State:
-    """Whether any or all elements along the axes are not zero."""
+    """Whether any or all elements along the axes are nonzero; ``reduce`` is ``amax`` or ``amin``."""
 
     def truth(input: te.TensorRef, dim: te.Ints = (), keepdim: bool = False) -> te.TensorRef:
         ones = te.compute(input.shape, lambda *i: te.select(compare("ne", input[i], const(0, input.dtype)), 1, 0))
@@ -72,7 +73,7 @@ def _standardised(
     dim: te.Ints,
     eps: float,
 ) -> te.TensorRef:
-    """Less the mean along the axes, over the root of the variance: a batch norm of the call's own statistics.
+    """``(input - mean) / sqrt(var + eps)`` along the axes: a batch norm by the input's own statistics.
 
     ``weight`` and ``bias``: for each element of axis 1.
     """
@@ -119,14 +120,14 @@ def _aten_softmax_backward(build: Build, call: Call) -> None:
 
 
 def _dims(call: Call, rank: int) -> tuple[int, ...]:
-    """The axes that a call names, all where it names none."""
+    """The axes that a call names, or all axes."""
     dims = call["dim"] if "dim" in call.arguments else None
     dims = range(rank) if dims is None or dims == [] else [dims] if isinstance(dims, int) else dims
     return tuple(d % rank for d in dims)
 
 
 def _reduce(build: Build, call: Call, operation: str, x: str, **own: Any) -> None:
-    """A reduction over the call's axes. Of one element there is nothing to reduce but an axis of one."""
+    """A reduction over the call's axes; a tensor without axes is reduced as an axis of one element."""
     shape = build.shape(x) or (1,)
     x = x if build.shape(x) else build.reshaped(x, shape)
     keepdim = bool(call.arguments.get("keepdim", False))
@@ -148,14 +149,14 @@ _REDUCTIONS = ("sum", "mean", "prod", "amax", "amin", "any", "all", "argmax", "a
 
 @aten(*_REDUCTIONS, "sum.dim_IntList", "mean.dim", "prod.dim_int", "any.dim", "any.dims", "all.dim", "all.dims")
 def _aten_reduction(build: Build, call: Call) -> None:
-    """Over all axes where none is named."""
+    """A reduction, over all axes where the call names no axes."""
     operation = {"max": "amax", "min": "amin"}.get(call.operator, call.operator)
     _reduce(build, call, operation, _in_dtype(build, call))
 
 
 @aten("max.dim", "min.dim")
 def _aten_extreme(build: Build, call: Call) -> None:
-    """Values, and the first position of each."""
+    """The extreme values, or the first position of each, by the requested result."""
     name = ("amax", "argmax") if call.operator == "max" else ("amin", "argmin")
     _reduce(build, call, name[call.result], call.operand("input"))
 
@@ -184,7 +185,7 @@ def _aten_scan(build: Build, call: Call) -> None:
 
 
 def _statistics(build: Build, call: Call, x: str, dims: tuple[int, ...], eps: float) -> None:
-    """What norms give beside their result: the mean along ``dims``, and one over the root of the variance."""
+    """A norm's further results: the mean along ``dims``, and ``1 / sqrt(variance + eps)``."""
     if call.result == 1:
         mean = build.add("mean", [x], dim=dims, keepdim=True)
         build.reshaped(mean, call.spec.shape, call.output)
@@ -234,7 +235,7 @@ def _aten_batch_norm(build: Build, call: Call) -> None:
 
 @aten("_native_batch_norm_legit.no_stats", "_native_batch_norm_legit_functional", "_native_batch_norm_legit")
 def _aten_batch_norm_training(build: Build, call: Call) -> None:
-    """By the call's own statistics; of one image these are those of each channel, as instance norms have them."""
+    """A batch norm by the input's own statistics; a batch of one image becomes a group norm of single channels."""
     x, weight, bias = (call.operand(n) for n in ("input", "weight", "bias"))
     shape = build.shape(x)
     if not call["training"]:
@@ -300,7 +301,7 @@ def _onnx_position(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
 
 @onnx("CumSum")
 def _onnx_cumsum(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
-    """``reverse`` sums from the end; ``exclusive`` leaves the element itself out: what is before it."""
+    """A cumulative sum. ``reverse`` sums from the end; ``exclusive`` leaves the element itself out."""
     x, rank = node.input[0], len(build.shape(node.input[0]))
     dim = int(build.known(node.input[1]).item()) % rank
     if build.spec(x).dtype not in ("float32", "float64"):
@@ -320,7 +321,7 @@ def _onnx_cumsum(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
 
 @onnx("Softmax", "LogSoftmax")
 def _onnx_softmax(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
-    """Before operator set 13 over all axes from ``axis`` on, as if they were one."""
+    """Softmax; before operator set 13 over the flattened axes from ``axis`` on."""
     operation = "softmax" if node.op_type == "Softmax" else "log_softmax"
     rows, dim, output = _as_rows(build, node, a)
     made = build.add(operation, [rows], output, dim=dim)
@@ -329,8 +330,11 @@ def _onnx_softmax(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
 
 
 def _as_rows(build: OnnxBuild, node: Any, a: dict[str, Any], kept: bool = True) -> tuple[str, int, str | None]:
-    """A node's input, the axis that it is about, and its output, if that has the input's shape: before operator set 13
-    axes from ``axis`` on are one, and those before it another, but for a last axis that is ``kept``."""
+    """A node's input, the axis to reduce, and the output's name, if the input's shape was kept.
+
+    Before operator set 13 the axes before ``axis``, and the axes from it on, are flattened; a last axis that is
+    ``kept`` stays.
+    """
     x, shape = node.input[0], build.shape(node.input[0])
     axis = a.get("axis", 1 if build.opset < 13 else -1)
     axis = axis + len(shape) if axis < 0 else axis
@@ -367,13 +371,14 @@ def _onnx_instance_norm(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
 
 # --------------------------------------------------------------------------- norms of sums beside the elements
 
-# Over neighbouring channels, of lengths, of groups.
+# Sums of squares or powers over neighbouring channels, windows, axes and groups.
 
 
 def _local_response_norm(
     input: te.TensorRef, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
 ) -> te.TensorRef:
-    """``input / (k + alpha / size * squares)**beta``, the squares summed over ``size`` channels around each one."""
+    """``input / (k + alpha / size * squares)**beta``, with ``squares`` summed over ``size`` channels around each
+    channel."""
     if input.dtype not in FLOATS or len(input.shape) < 2:
         raise UsageError(f"local_response_norm: {input.dtype} of {input.shape}", "It takes reals with channels")
     before, channels = (size - 1) // 2, input.shape[1]
@@ -401,7 +406,7 @@ def _lp_pool(
     dilation: tuple[int, ...],
     norm_type: int,
 ) -> te.TensorRef:
-    """The ``norm_type``-th root of the sum of that power of the magnitudes in each window over the last axes."""
+    """The ``norm_type``-norm of each window over the last axes."""
     rank = len(kernel_size)
     windows = Windows.over("lp_pool", input.shape[-rank:], kernel_size, stride, 0, dilation)
 
@@ -468,7 +473,7 @@ def _onnx_global_lp_pool(build: OnnxBuild, node: Any, a: Attributes) -> None:
 
 @onnx("LpNormalization")
 def _onnx_lp_norm(build: OnnxBuild, node: Any, a: Attributes) -> None:
-    """A row of zeros stays one."""
+    """Divides rows by their norms; a row of zeros stays zero."""
     x = node.input[0]
     norm = _normed(build, x, (a.get("axis", -1) % len(build.shape(x)),), a.get("p", 2))
     nought = build.constant(np.zeros((), build.spec(x).dtype))
@@ -478,7 +483,7 @@ def _onnx_lp_norm(build: OnnxBuild, node: Any, a: Attributes) -> None:
 
 @onnx("MeanVarianceNormalization")
 def _onnx_mean_variance(build: OnnxBuild, node: Any, a: Attributes) -> None:
-    """In float32 at least: what is left of differences is small."""
+    """``(x - mean) / deviation``, computed in float32 or wider, as differences cancel."""
     x = node.input[0]
     rank, kind = len(build.shape(x)), build.spec(x).dtype
     dims = tuple(d % rank for d in a.get("axes", (0, 2, 3)))
@@ -495,7 +500,7 @@ def _onnx_mean_variance(build: OnnxBuild, node: Any, a: Attributes) -> None:
 
 @onnx("GroupNormalization")
 def _onnx_group_norm(build: OnnxBuild, node: Any, a: Attributes) -> None:
-    """Before operator set 21 weights are those of groups."""
+    """A group norm; before operator set 21 weights are given per group."""
     x, *weights = node.input
     channels, groups = build.shape(x)[1], a["num_groups"]
     if build.opset < 21:
@@ -518,7 +523,7 @@ def _onnx_mean(build: OnnxBuild, node: Any, a: Attributes) -> None:
 
 @onnx("Hardmax")
 def _onnx_hardmax(build: OnnxBuild, node: Any, a: Attributes) -> None:
-    """Before operator set 13 over all axes from ``axis`` on, as if they were one."""
+    """A one-hot of the first maximum; before operator set 13 over the flattened axes from ``axis`` on."""
     rows, dim, output = _as_rows(build, node, a, kept=False)
     first = build.add("argmax", [rows], dim=(dim,))
     values = build.constant(np.array([0, 1], build.spec(rows).dtype))

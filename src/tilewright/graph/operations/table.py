@@ -1,8 +1,8 @@
-"""The table of operations that graphs know: what each computes, as a tensor expression, and who calls it what.
+"""The table of graph operations: each operation's computation as a tensor expression, and its names in ATen and ONNX.
 
-An operation is one entry (:func:`register`): a function of tensors and attributes under PyTorch's functional name and
-with its parameters' names, and the kind of kernel it makes. What ATen and ONNX call it stands behind the entry, with a
-handler (:mod:`~tilewright.graph.operations.handlers`) where their arguments are not the function's own.
+:func:`register` adds an operation: a function of tensors and attributes with PyTorch's functional name and parameter
+names, and its kind of kernel. Names in ATen and ONNX follow the entry. A handler
+(:mod:`~tilewright.graph.operations.handlers`) converts arguments where they differ from the function's.
 """
 
 from __future__ import annotations
@@ -22,24 +22,27 @@ from tilewright.kernels.expression.expr import NARROW, const
 from tilewright.kernels.nn.dims import computed
 
 Kind = Literal["elementwise", "move", "gather", "contraction", "window", "rows", "attention", "recurrent"]
-"""``move``: elements in other places, none computed. ``rows``: reductions along axes, and what follows them."""
+"""``move``: copies elements to other positions without computing. ``rows``: reductions along axes, and their
+epilogues."""
 
 Number = Union[float, int, bool]
 
 Operand = Union[te.TensorRef, te.Expr, Number, None]
-"""What a statement receives: a tensor, the number of a constant of one element (with a type where no tensor beside it
-has one), or ``None`` for an absent input."""
+"""An operand of a statement: a tensor, the value of a one-element constant, or ``None`` for an absent input.
+
+The value is a typed expression where no tensor operand gives it a type.
+"""
 
 State = Callable[..., te.TensorRef]
 
 
 @dataclass(frozen=True, eq=False)
 class Operation:
-    """``state(*operands, **attributes)`` is the computation.
+    """An operation; ``state(*operands, **attributes)`` returns its computation.
 
-    ``numbers``: whether constants of one element may be given as numbers. ``weight``: which input, if it is constant,
-    kernels may rearrange. ``promotes``: from this operand on, importers convert operands of several element types to
-    the one that PyTorch computes in.
+    ``numbers``: whether one-element constants may be given as numbers. ``weight``: index of the input that kernels may
+    rearrange, if it is constant. ``promotes``: importers convert the operands from this index on to PyTorch's promoted
+    element type.
     """
 
     name: str
@@ -51,13 +54,13 @@ class Operation:
 
     @cached_property
     def parameters(self) -> Mapping[str, bool]:
-        """The statement's parameters in order: whether each is an operand (a tensor) or an attribute."""
+        """The statement's parameters in order, with ``True`` for operands (tensors) and ``False`` for attributes."""
         found = inspect.signature(self.state).parameters.values()
         return {p.name: any(t in str(p.annotation) for t in ("TensorRef", "Operand")) for p in found}
 
 
 OPERATIONS: dict[str, Operation] = {}
-"""Every operation by name: PyTorch's functional names."""
+"""Every operation, by PyTorch's functional name."""
 
 
 def register(
@@ -69,7 +72,7 @@ def register(
     weight: int | None = None,
     promotes: int | None = None,
 ) -> Operation:
-    """Add an operation. Raises ``UsageError`` where the name is taken."""
+    """Adds an operation. Raises ``UsageError`` where the name is taken."""
     if name in OPERATIONS:
         raise UsageError(f"there is an operation {name!r} already", "Choose another name")
     OPERATIONS[name] = Operation(name, kind, state, numbers, weight, promotes)
@@ -77,7 +80,7 @@ def register(
 
 
 def register_all(kind: Kind, **states: State) -> None:
-    """Add operations of one kind, by name."""
+    """Adds operations of one kind, by name."""
     for name, state in states.items():
         register(name, kind, state)
 
@@ -88,7 +91,7 @@ def infer(
     scalars: Sequence[Number | None],
     attributes: Mapping[str, Any],
 ) -> tuple[tuple[int, ...], str]:
-    """Shape and dtype of an operation's output. Raises ``UsageError`` for what does not fit."""
+    """Shape and dtype of an operation's output. Raises ``UsageError`` for operands or attributes that do not fit."""
     places = count()
     operands = [None if s is None else operand(next(places), s.shape, s.dtype) for s in inputs]
     made = state(operation, operands, scalars, attributes)
@@ -97,7 +100,8 @@ def infer(
 
 @lru_cache(maxsize=4096)
 def operand(number: int, shape: tuple[int, ...], dtype: str) -> te.TensorRef:
-    """What is given to statements as ``x{number}``: the same tensor each time, so that equal statements are one."""
+    """The tensor ``x{number}``, an operand of statements. Caching returns one object, so that equal statements are one
+    too."""
     return replace(te.input(f"x{number}", shape, dtype), serial=number)
 
 
@@ -107,9 +111,10 @@ def state(
     scalars: Sequence[Number | None],
     attributes: Mapping[str, Any],
 ) -> te.TensorRef:
-    """The operation on these operands, its result in their type: the same tensor each time.
+    """The operation's result tensor, in the operands' type; equal calls return one cached object.
 
-    ``scalars``: the numbers of operands that are constants of one element. Raises ``UsageError`` for what does not fit.
+    ``scalars``: the values of operands that are one-element constants. Raises ``UsageError`` for operands or attributes
+    that do not fit.
     """
     return _stated(operation, tuple(operands), ByText((list(scalars), dict(attributes))))
 
@@ -134,9 +139,10 @@ def _stated(
 def _as_numbers(
     operation: Operation, inputs: Sequence[te.TensorRef | None], scalars: Sequence[Number | None]
 ) -> list[Number | te.Expr | None]:
-    """Which inputs are stated as numbers: constants of one element, beside a tensor of at least as many axes.
+    """The values of inputs that are stated as numbers, ``None`` for the remaining inputs.
 
-    A number takes the type of the tensor beside it; beside conditions alone it keeps its own.
+    A number is a one-element constant next to a tensor of at least its rank. It takes that tensor's type, or keeps its
+    own type if all tensors are conditions.
     """
     beside = [s for s, n in zip(inputs, scalars, strict=True) if s is not None and n is None]
     if not operation.numbers or not beside:

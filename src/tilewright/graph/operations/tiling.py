@@ -1,4 +1,4 @@
-"""Elements repeated, regrouped and turned round, and values that follow from shapes or numbers alone."""
+"""Repeated, regrouped and reversed elements, and tensors that follow from shapes or numbers alone."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ AS_IT_RUNS = "it is known only when the model runs"
 
 
 def _tile(input: te.TensorRef, dims: Sequence[int]) -> te.TensorRef:
-    """``input`` side by side with itself along each axis; ones stand before its axes where ``dims`` are more."""
+    """``input`` repeated ``dims[d]`` times along each axis ``d``; axes of one element are prepended where ``dims`` has
+    more."""
     more = len(dims) - len(input.shape)
     if more < 0 or any(n < 1 for n in dims):
         raise UsageError(f"tile: dims={tuple(dims)} of {input.shape}", "Give a number of at least 1 for each axis")
@@ -45,7 +46,7 @@ def _tile(input: te.TensorRef, dims: Sequence[int]) -> te.TensorRef:
 def _reverse_sequence(
     input: te.TensorRef, lengths: te.TensorRef, batch_dim: int = 1, time_dim: int = 0
 ) -> te.TensorRef:
-    """``input`` with the first ``lengths[b]`` elements of sequence ``b`` in the opposite order."""
+    """``input`` with the first ``lengths[b]`` elements of sequence ``b`` reversed."""
     if lengths.dtype not in INTEGERS or lengths.shape != (input.shape[batch_dim],) or batch_dim == time_dim:
         raise UsageError(f"reverse_sequence: lengths {lengths.shape} of {input.shape}", "Give a whole number for each")
 
@@ -65,7 +66,7 @@ onnx_named(REVERSE, "ReverseSequence", batch_dim=("batch_axis", 1), time_dim=("t
 def _regrouped(
     build: Build, x: str, split: Sequence[int], dims: Sequence[int], joined: Sequence[int], output: str
 ) -> None:
-    """A value's axes split, put in another order and joined."""
+    """Reshapes a value to ``split``, permutes its axes by ``dims`` and reshapes the result to ``joined``."""
     build.reshaped(build.add("permute", [build.reshaped(x, split)], dims=tuple(dims)), joined, output)
 
 
@@ -104,7 +105,7 @@ def _onnx_tile(build: OnnxBuild, node: Any, a: Attributes) -> None:
 
 @onnx("DepthToSpace", "SpaceToDepth")
 def _onnx_depth(build: OnnxBuild, node: Any, a: Attributes) -> None:
-    """``CRD``: channels before the block's rows and columns; otherwise behind them."""
+    """Depth to space, or back. ``CRD``: channels stand before the block's rows and columns; ``DCR``: behind them."""
     n, c, h, w = build.shape(node.input[0])
     r = a["blocksize"]
     channels_first = a.get("mode", "DCR") == "CRD"
@@ -132,7 +133,7 @@ def _onnx_center(build: OnnxBuild, node: Any, a: Attributes) -> None:
 
 @onnx("Dropout")
 def _onnx_dropout(build: OnnxBuild, node: Any, a: Attributes) -> None:
-    """Nothing is dropped unless a model trains, which it can say since operator set 12."""
+    """Passes the input on. Raises ``Left`` for a model in training mode, which operator sets from 12 on can state."""
     training = node.input[2] if len(node.input) > 2 else ""
     if training and build.known(training).item():
         ratio = build.known(node.input[1]).item() if node.input[1] else 0.5
@@ -151,7 +152,7 @@ def _onnx_dropout(build: OnnxBuild, node: Any, a: Attributes) -> None:
 
 @onnx("Compress")
 def _onnx_compress(build: OnnxBuild, node: Any, a: Attributes) -> None:
-    """The places where a constant condition holds, of an axis or of all elements in a row."""
+    """The elements of an axis, or of the flattened input, at which a constant condition holds."""
     x = node.input[0]
     if "axis" not in a:
         x = build.reshaped(x, (math.prod(build.shape(x)),))
@@ -162,7 +163,7 @@ def _onnx_compress(build: OnnxBuild, node: Any, a: Attributes) -> None:
 
 @onnx("ConstantOfShape")
 def _onnx_filled(build: OnnxBuild, node: Any, a: Attributes) -> None:
-    """Of a shape with open sizes; others are constants when the model is read."""
+    """A filled tensor with symbolic sizes; the folding of constants computes fixed shapes."""
     shape = build.numbers(node.input[0])
     if not varies(shape):
         raise Left(AS_IT_RUNS)
@@ -173,7 +174,7 @@ def _onnx_filled(build: OnnxBuild, node: Any, a: Attributes) -> None:
 
 @onnx("Range")
 def _onnx_range(build: OnnxBuild, node: Any, a: Attributes) -> None:
-    """Up to an open size: the first of as many numbers as there are for the greatest."""
+    """A range of integers up to a symbolic size: a slice of the constant range up to the greatest size."""
     (begin,), (end,), (step,) = map(build.numbers, node.input)
     dtype, most = build.spec(node.input[0]).dtype, bounds(end)[1]
     if not varies(end) or varies(begin, step) or step != 1 or dtype not in INTEGERS or most - begin > MOST:
@@ -187,7 +188,7 @@ def _onnx_range(build: OnnxBuild, node: Any, a: Attributes) -> None:
     "MelWeightMatrix",
 )  # fmt: skip
 def _onnx_known(build: OnnxBuild, node: Any, a: Attributes) -> None:
-    """Known when the model is read, unless it says otherwise."""
+    """Operators that constant folding computes; a node that it did not fold is left to onnxruntime."""
     raise Left(AS_IT_RUNS)
 
 
@@ -213,7 +214,7 @@ refuse("how many rounds it takes is known only when the model runs, or is very m
 
 
 MOST = 1 << 20
-"""Elements of a tensor of several numbers that is kept as a constant."""
+"""Most elements of a generated tensor, such as a range, that is kept as a constant."""
 
 refuse(
     "random numbers are PyTorch's", "rand", "randn", "rand_like", "randn_like", "randint", "bernoulli.p", "bernoulli",

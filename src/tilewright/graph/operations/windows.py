@@ -1,4 +1,4 @@
-"""Pooling: reductions of windows; and padding as ONNX states it."""
+"""Pooling, which reduces windows, and padding as ONNX states it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _pooled(build: Build, call: Call) -> None:
 
 
 def _of_images(build: Build, call: Call, operation: str, spatial: int, own: dict[str, Any]) -> None:
-    """The operation on the call's input: images, or one image without the axis that counts them."""
+    """Adds the operation on the call's input: a batch of images, or one image without a batch axis."""
     x = call.operand("input")
     shape = build.shape(x)
     if len(shape) == spatial + 2:
@@ -90,9 +90,9 @@ def _onnx_pool(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
 
 
 def _onnx_positions(build: OnnxBuild, node: Any, how: dict[str, Any], by_columns: bool) -> None:
-    """``MaxPool``'s second output: positions among all elements of the input, those of the images before included.
+    """``MaxPool``'s second output: positions among all elements of the input, counted across images and channels.
 
-    ``by_columns``: the first spatial axis is the one whose elements lie side by side.
+    ``by_columns``: positions count with the first spatial axis innermost.
     """
     images, channels, *space = build.shape(node.input[0])
     if varies(images, channels, *space):
@@ -107,9 +107,9 @@ def _onnx_positions(build: OnnxBuild, node: Any, how: dict[str, Any], by_columns
 
 @dataclass(frozen=True)
 class _Axis:
-    """The windows along one axis of ``size`` elements, padded by ``before`` and ``after``.
+    """The pooling windows along one axis of ``size`` elements, padded by ``before`` and ``after``.
 
-    ``up``: the last window is kept that begins before the padding behind, also where it does not fit whole.
+    ``up``: as ONNX's ``ceil_mode``, a window that begins before the padding behind is kept although it does not fit.
     """
 
     size: int
@@ -122,12 +122,12 @@ class _Axis:
 
     @property
     def span(self) -> int:
-        """Elements from a window's first to its last."""
+        """Number of elements from a window's first to its last."""
         return self.dilation * (self.kernel - 1) + 1
 
     @property
     def count(self) -> int:
-        """How many windows there are."""
+        """Number of windows."""
         room = self.before + self.size + self.after - self.span
         count = room // self.stride + 1
         whole = not self.up or self.stride == 1
@@ -135,14 +135,14 @@ class _Axis:
 
     @property
     def overhang(self) -> int:
-        """Elements by which the last window, if there is one, reaches past the padding."""
+        """Number of elements by which the last window reaches past the padding; 0 without windows."""
         if not self.up or self.stride == 1:
             return 0
         last = (self.count - 1) * self.stride - self.before
         return larger(0, last + self.span - self.size - self.after) if self.count > 0 else 0
 
     def elements(self, counted: bool) -> Array:
-        """Elements of each window inside of the input, or, ``counted``, inside of it and its padding."""
+        """Number of elements of each window inside the input or, if ``counted``, inside the input and its padding."""
         if varies(self.size):
             raise Left("the share of padding in a window depends on the size")
         starts = np.arange(self.count) * self.stride - self.before
@@ -155,8 +155,11 @@ class _Axis:
 
 
 def pads_of(build: OnnxBuild, node: Any, a: dict[str, Any], kernel: list[int]) -> tuple[list[int], list[int]]:
-    """Padding before and after each spatial axis. Raises :class:`Left` where ``auto_pad`` comes to less than none: ONNX
-    does not say which elements windows then leave out, and runtimes differ."""
+    """Padding before and after each spatial axis.
+
+    Raises :class:`Left` where ``auto_pad`` would be negative: ONNX does not say which elements windows then skip, and
+    runtimes differ.
+    """
     rank = len(kernel)
     auto = a.get("auto_pad", "NOTSET")
     if auto in ("NOTSET", ""):
@@ -181,7 +184,8 @@ def pads_of(build: OnnxBuild, node: Any, a: dict[str, Any], kernel: list[int]) -
 def padded(
     build: OnnxBuild, x: str, before: list[int], after: list[int], value: float, most: tuple[int, ...] = ()
 ) -> tuple[str, tuple[int, ...]]:
-    """The input with what padding is not the same on both sides, or more than ``most``, around it, and the rest."""
+    """The input with its padding materialised where it is uneven or above ``most``, and the padding left for the
+    operation."""
     both = [0 if varies(b, e) else min(b, e) for b, e in zip(before, after, strict=True)]
     if before == after and not varies(before) and all(b <= m for b, m in zip(both, most, strict=False)):
         return x, tuple(both)
@@ -190,7 +194,7 @@ def padded(
 
 
 def kernel_of(build: OnnxBuild, weight: str) -> list[int]:
-    """The sizes of a convolution's window. Raises :class:`Left` where it has more axes than kernels do."""
+    """A convolution's spatial window sizes. Raises :class:`Left` for more than three spatial axes."""
     kernel = list(build.shape(weight)[2:])
     if len(kernel) not in (1, 2, 3):
         raise Left(f"it has {len(kernel)} spatial axes")
@@ -200,7 +204,7 @@ def kernel_of(build: OnnxBuild, weight: str) -> list[int]:
 def convolved(
     build: OnnxBuild, a: dict[str, Any], operands: Sequence[str], padding: tuple[int, ...], output: str | None
 ) -> str:
-    """The convolution of operands that have its padding around them but for what ``padding`` says."""
+    """The convolution of padded operands; ``padding``: the padding that the convolution itself adds."""
     ones = [1] * len(padding)
     return build.add(
         f"conv{len(padding)}d", operands, output, stride=tuple(a.get("strides", ones)), padding=padding,
