@@ -1,7 +1,8 @@
 """Whole models: read from ONNX, cut into tasks to tune, and run with tuned kernels.
 
-``InferenceSession`` has onnxruntime's interface. What a program uses beside it (``SessionOptions``, ``OrtValue``, ...)
-is onnxruntime's own, so that ``import tilewright.models as ort`` is the one line that changes.
+``InferenceSession`` has onnxruntime's interface. The remaining names of that interface (``SessionOptions``,
+``OrtValue``, ...) are onnxruntime's own classes, so that a program changes one line: ``import tilewright.models as
+ort``.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from tilewright.models.io_binding import IOBinding as IOBinding
 
 ORT = ("ExecutionMode", "GraphOptimizationLevel", "OrtValue", "RunOptions", "SessionOptions")
-"""Names that are onnxruntime's."""
+"""Names that are taken from onnxruntime."""
 
 __all__ = ["IOBinding", "InferenceSession", "NodeArg"]
 

@@ -1,7 +1,8 @@
-"""A model's node computed by onnxruntime in a child that has little memory and time, so that no file takes more.
+"""Computes a model's node with onnxruntime in a child process with limited memory and time.
 
-The child is told in JSON what to compute; arrays go through two files. What it is given was exported by anybody, so
-what it answers is bytes with a type and a shape, and nothing that it could have run here.
+So no model file can exhaust the machine's memory or time. The child receives requests as JSON, and arrays go through
+two files. The child may run a hostile model, so its answer is limited to bytes with a type and a shape; the parent
+executes nothing from it.
 """
 
 from __future__ import annotations
@@ -27,22 +28,25 @@ from tilewright.measure.worker import limit_resources
 from tilewright.models.model_file import Array, onnx_module
 
 MEMORY = 1 << 30
-"""Bytes that the child may take for a node, beside what onnxruntime needs for itself."""
+"""Bytes of memory that the child may use for a node, on top of onnxruntime's own."""
 
 Described = list[tuple[str, str, tuple[int, ...]]]
-"""Arrays in the order in which their bytes follow each other: name, element type, shape."""
+"""Arrays in the order of their bytes in the file: name, element type, shape."""
 
 
 class Apart(Closing):
-    """A child that computes nodes one after the other; it starts with the first one."""
+    """A child process that computes nodes one after the other; it starts with the first node."""
 
     def __init__(self) -> None:
         self._child: Child | None = None
         self._folder: TemporaryDirectory[str] | None = None
 
     def run(self, proto: Any, large: Mapping[str, Array], seconds: float) -> dict[str, Array] | None:
-        """The outputs of a model without inputs; ``None`` where onnxruntime refuses it, or the child's memory or
-        ``seconds`` do not suffice. ``large``: its weights that are none of the ``ModelProto``'s."""
+        """The outputs of a model without inputs, or ``None``.
+
+        ``None``: onnxruntime refuses the model, or it exceeds the child's memory or ``seconds``. ``large``: weights
+        that are kept out of the ``ModelProto``.
+        """
         if self._folder is None:
             self._folder = TemporaryDirectory(prefix="tilewright-")
         given, made = (Path(self._folder.name, n) for n in ("given", "made"))
@@ -60,7 +64,7 @@ class Apart(Closing):
             return None
 
     def close_child(self) -> None:
-        """End the child, whatever it is doing; the next node starts another."""
+        """Kills the child; the next node starts a new one."""
         if self._child is not None:
             self._child.kill()
             self._child.bury()
@@ -73,7 +77,7 @@ class Apart(Closing):
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Array]) -> Described:
-    """Write arrays of numbers one behind the other."""
+    """Writes numeric arrays one behind the other and returns their descriptions."""
     with path.open("wb") as out:
         for a in arrays.values():
             out.write(np.ascontiguousarray(a).reshape(-1).view(np.uint8).data)
@@ -81,7 +85,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Array]) -> Described:
 
 
 def read_arrays(path: Path, described: Described) -> dict[str, Array]:
-    """The arrays of :func:`write_arrays`. Raises ``ChannelClosed`` where the file has other bytes."""
+    """Reads the arrays that :func:`write_arrays` wrote. Raises ``ChannelClosed`` where the file's bytes do not fit."""
     data = np.fromfile(path, np.uint8)
     found: dict[str, Array] = {}
     at = 0
@@ -96,8 +100,8 @@ def read_arrays(path: Path, described: Described) -> dict[str, Array]:
 
 
 def main(argv: list[str]) -> int:
-    """Serve requests until the socket closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    """Serves requests until the socket closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     die_with_parent(int(argv[2]))
     channel = Channel(socket.socket(fileno=int(argv[1])))
     try:
@@ -122,7 +126,7 @@ def _answer(request: Mapping[str, Any], sessions: Any) -> dict[str, Any]:
         if not all(isinstance(a, np.ndarray) and a.dtype.kind != "O" for a in made.values()):
             return {"error": "no arrays of numbers"}
         return {"arrays": write_arrays(Path(request["made"]), made)}
-    except Exception as e:  # whatever it is, the parent does without
+    except Exception as e:  # for any error the parent leaves the node unfolded
         return {"error": f"{type(e).__name__}: {e!s:.200}"}
 
 

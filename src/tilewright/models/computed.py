@@ -1,4 +1,4 @@
-"""What computes a part of a model: kernels on the processor or on a device, or onnxruntime."""
+"""The runnable parts of a model: kernels on the processor or on a device, or onnxruntime."""
 
 from __future__ import annotations
 
@@ -26,24 +26,27 @@ Values = dict[str, Array]
 
 
 class Computed:
-    """A part of a model that runs."""
+    """A part of a model that can run."""
 
     @abstractmethod
     def run(self, values: Mapping[str, Array], sizes: Sizes) -> Values:
-        """What the part gives to the host, of values by name and sizes of the model's open axes. Waits for it."""
+        """Runs the part and waits for it; returns the part's results for the host.
+
+        ``values``: the host's values by name; ``sizes``: the model's symbolic sizes.
+        """
 
     def alone(self, values: Mapping[str, Array], sizes: Sizes) -> Values:
-        """The same by itself, whatever ran before: everything that the part reads is among ``values``."""
+        """Runs the part independently of earlier parts: everything that it reads is among ``values``."""
         return self.run(values, sizes)
 
     def held(self, sizes: Sizes) -> Values:
-        """What the part has just given and did not hand to the host."""
+        """The results of the last run that stayed on the device."""
         return {}
 
 
 @dataclass(frozen=True)
 class InRuntime(Computed):
-    """A part in onnxruntime, which reads ``inputs``."""
+    """A part that onnxruntime computes from ``inputs``."""
 
     inputs: Sequence[str]
     session: Session
@@ -54,9 +57,10 @@ class InRuntime(Computed):
 
 @dataclass(frozen=True, eq=False)
 class OnProcessor(Computed):
-    """A part of ours: kernels in ``sequence``, if there are any, and what is passed on of other values' memory.
+    """A part that kernels compute on the processor.
 
-    ``foreign``: those of its inputs that onnxruntime computes.
+    ``sequence``: the kernels, or ``None`` without any. ``passed``: results that lie in the memory of other values.
+    ``foreign``: inputs that onnxruntime computes.
     """
 
     graph: Graph
@@ -73,7 +77,7 @@ class OnProcessor(Computed):
 
 
 def on_processor(extracted: Extracted, plan: Parts, part: Part) -> OnProcessor:
-    """A part of ours on the processor."""
+    """Builds a part that kernels compute on the processor."""
     from tilewright.runtime.sequence import KernelSequence
 
     graph = extracted.channels.graph
@@ -89,7 +93,7 @@ def on_processor(extracted: Extracted, plan: Parts, part: Part) -> OnProcessor:
 
 
 def steps_of(part: Part, plan: Parts, places: Places) -> list[Step[Any]]:
-    """The kernels of a part of ours in order; its views are put into ``places``."""
+    """The kernels of a part in order; the part's views are entered into ``places``."""
     from tilewright.runtime.slots import Step
 
     steps = []
@@ -111,7 +115,7 @@ def _kernel(tuned: Tuned[Any], own: Mapping[str, Extent], sizes: Sizes) -> Any:
 
 
 def passed_on(graph: Graph, passed: Mapping[str, Place], given: Mapping[str, Array], sizes: Sizes) -> Values:
-    """Values that lie in constants, or in what the host has, by their places there."""
+    """Results that lie in constants or in the host's values, as views."""
     out: Values = {}
     for name, place in passed.items():
         shape = shape_at(graph.values[name].shape, sizes)
@@ -122,7 +126,7 @@ def passed_on(graph: Graph, passed: Mapping[str, Place], given: Mapping[str, Arr
 
 
 def check_foreseen(graph: Graph, given: Mapping[str, Array], sizes: Sizes) -> None:
-    """Raises :class:`Unforeseen` for a value of another shape than its sizes say."""
+    """Raises :class:`Unforeseen` for a value whose shape differs from the shape that the sizes give."""
     if not sizes:
         return
     for n, array in given.items():
@@ -132,7 +136,7 @@ def check_foreseen(graph: Graph, given: Mapping[str, Array], sizes: Sizes) -> No
 
 
 class Unforeseen(UsageError):
-    """onnxruntime gives a value another shape than a network of open sizes foresees."""
+    """onnxruntime gives a value another shape than the model's symbolic sizes predict."""
 
     def __init__(self, name: str, shape: tuple[int, ...], foreseen: tuple[int, ...], sizes: Sizes) -> None:
         shown = " ".join(f"--size {n}={size}" for n, size in sizes.items())
@@ -143,8 +147,8 @@ class Unforeseen(UsageError):
 
 # --------------------------------------------------------------------------- on a device
 
-# The parts of a model whose kernels run on a device are all stages of one sequence. What one stage computes and a later
-# one reads stays on the device. Values cross where onnxruntime gives or takes them.
+# The parts of a model whose kernels run on a device are stages of one sequence. Results that a later stage reads stay
+# on the device. Values are copied only where onnxruntime gives or takes them.
 
 
 if TYPE_CHECKING:
@@ -153,9 +157,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class OnDevice(Computed):
-    """Stage number ``stage`` of ``sequence``. ``given``: what it takes from the host in order; ``reads``: all that it
-    reads by itself; ``wanted``: what it gives to the host; ``made``: all that it gives. ``passed``: what it gives that
-    the host has already, as part of another value or of a constant."""
+    """Stage number ``stage`` of ``sequence``.
+
+    ``given``: the inputs that the host copies to the device, in order. ``reads``: all inputs of the stage when it runs
+    alone. ``wanted``: the results that the host needs. ``made``: all results. ``passed``: results that the host has
+    already, inside another value or a constant.
+    """
 
     graph: Graph
     sequence: DeviceSequence
@@ -182,20 +189,20 @@ class OnDevice(Computed):
 
 
 def on_device(extracted: Extracted, plan: Parts) -> Sequence[Computed]:
-    """The parts of ours on a device, in order. Raises ``OutOfMemory`` where it has no room for them."""
+    """Builds the kernel parts on a device, in order. Raises ``OutOfMemory`` where the device has no room for them."""
     from tilewright.runtime.device_sequence import DeviceSequence, Stage
 
     graph = extracted.channels.graph
     places = Places(graph.values)
     steps = {k: steps_of(p, plan, places) for k, p in enumerate(plan.parts) if p.ours}
-    if not any(steps.values()):  # nothing but views
+    if not any(steps.values()):  # only views
         return [on_processor(extracted, plan, plan.parts[k]) for k in steps]
 
     def root(name: str) -> str:
         return places.of(name).value
 
     memory = {root(n) for own in steps.values() for s in own for n in s.names}.difference(graph.constants)
-    host = dict.fromkeys((*(s.name for s in graph.inputs), *extracted.imported.lengths), -1)  # and after which part
+    host = dict.fromkeys((*(s.name for s in graph.inputs), *extracted.imported.lengths), -1)  # by value: its part
     host |= {n: k for k, p in enumerate(plan.parts) if not p.ours for n in p.outputs}
     touched = {k: {root(n) for u in plan.parts[k].units for n in (*u.reads, *u.gives)} for k in steps}
     given: dict[int, list[str]] = {k: [] for k in steps}

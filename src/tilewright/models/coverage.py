@@ -1,4 +1,4 @@
-"""What computes a model: operators that kernels take and operators left to onnxruntime, with shares and reasons."""
+"""Coverage of a model: operators that kernels compute and operators left to onnxruntime, with shares and reasons."""
 
 from __future__ import annotations
 
@@ -21,10 +21,12 @@ NO_GAIN = "the model is faster without its kernels"
 
 @dataclass(frozen=True)
 class Line:
-    """A task or an operator of the model. ``calls``: of it in a run; ``operators``: of the model that it stands for.
+    """A task or an operator of the model.
 
-    ``share``: of all operators. ``time_share``: of a run's time, ``None`` where none was measured; ``at_most``: it is
-    that of onnxruntime's parts that hold other operators, too. ``why``: the reason for what onnxruntime computes.
+    ``calls``: its calls in a run; ``operators``: number of the model's operators that it stands for. ``share``:
+    fraction of all operators. ``time_share``: fraction of a run's time, ``None`` without a measurement. ``at_most``:
+    the time includes other operators of the same onnxruntime part. ``why``: the reason why onnxruntime computes the
+    operator.
     """
 
     by: str
@@ -39,14 +41,14 @@ class Line:
 
 @dataclass(frozen=True)
 class Coverage:
-    """The lines in order, tasks first, and how many operators a run of the model has."""
+    """The lines in order, tasks first, and the number of operators that a run of the model computes."""
 
     lines: tuple[Line, ...]
     operators: int
 
     @property
     def taken(self) -> int:
-        """How many operators kernels compute, or views that need none."""
+        """Number of operators that kernels compute, including views."""
         return sum(line.operators for line in self.lines if line.by == KERNELS)
 
     def to_json(self) -> dict[str, Any]:
@@ -54,7 +56,7 @@ class Coverage:
 
 
 def of_model(extracted: Extracted) -> Coverage:
-    """What kernels would compute of a model whose tasks are all tuned."""
+    """The coverage of a model if all of its tasks were tuned."""
     producer, tasks = extracted.imported.producer, {t.workload.op for t in extracted.tasks}
     units = []
     for g in extracted.groups:
@@ -82,10 +84,10 @@ def of_run(
     extracted: Extracted, parts: Sequence[Part], spent: Sequence[float], kernel_seconds: Mapping[str, float],
     untuned: Collection[int],
 ) -> Coverage:  # fmt: skip
-    """What computes a model that runs in ``parts``, which took the seconds ``spent``.
+    """The coverage of a run in ``parts``, which took ``spent`` seconds each.
 
-    ``kernel_seconds``: measured seconds of kernels by the key of their workload; a part's time is shared out by them.
-    ``untuned``: numbers of nodes without kernels.
+    ``kernel_seconds``: measured seconds of kernels by their workload's key; a part's time is divided in proportion to
+    them. ``untuned``: numbers of nodes without kernels.
     """
     made = _coverage(extracted, [u for p in parts for u in p.units], untuned)
     total = sum(spent) or 1.0
@@ -134,7 +136,7 @@ def _coverage(extracted: Extracted, units: Iterable[Unit], untuned: Collection[i
                 if value in imported.producer:
                     owners.setdefault(imported.producer[value], key)
     needed = _needed(imported)
-    for number in sorted(needed, reverse=True):  # what went into another's weights is computed with its reader
+    for number in sorted(needed, reverse=True):  # a node folded into weights counts for its reader
         if number not in owners:
             found = next((owners[r] for r in needed[number] if r in owners), None)
             if found is not None:

@@ -1,4 +1,4 @@
-"""Nodes that stand for others: functions, and branches and loops whose course is known when a model is read."""
+"""Expands nodes into other nodes: functions, and branches and loops whose control flow is known at import."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from tilewright.models.model_file import STANDARD, Array, Model, onnx_module, su
 from tilewright.models.sessions import fixed_shape
 
 MOST_NODES = 4096
-"""Nodes that a loop is written out into."""
+"""Most nodes that a loop is unrolled into."""
 
 SAME_SINCE = 13
-"""The operator set since which operators that changed took other types, or attributes as inputs."""
+"""First operator set whose later changes to an operator only add inputs, attributes and types."""
 
 
 @dataclass(eq=False)
 class Expanded:
     """The nodes in a node's place, and constants that they read, by name.
 
-    ``whole``: onnxruntime may compute the node better as one, so that the others stand there only if kernels take all.
+    ``whole``: onnxruntime may compute the original node faster, so the expansion is used only if kernels take all of
+    it.
     """
 
     nodes: list[Any]
@@ -31,7 +32,7 @@ class Expanded:
 
 
 class Expanding:
-    """Expands nodes of a model. ``known``: the values that are constants; ``kind``: a value's ``TypeProto``."""
+    """Expands nodes of a model. ``known``: constant values by name; ``kind``: returns a value's ``TypeProto``."""
 
     def __init__(self, model: Model, known: Mapping[str, Array], kind: Callable[[str], Any]) -> None:
         self._onnx = onnx_module()
@@ -39,7 +40,7 @@ class Expanding:
         self._local = {(f.domain, f.name): f for f in model.proto.functions}
 
     def expand(self, node: Any) -> Expanded | None:
-        """What a node stands for; ``None`` where it is itself, or that is not known."""
+        """The expansion of a node; ``None`` for a node that has none, or none known at import."""
         if (node.domain, node.op_type) in self._local:
             function = self._local[node.domain, node.op_type]
             return Expanded(self._called(node, function, {a.name: a for a in function.attribute_proto}))
@@ -56,7 +57,7 @@ class Expanding:
     # ----------------------------------------------------------------- functions
 
     def _standard(self, node: Any) -> Expanded | None:
-        """An operator that the standard states as a function of others, for the types that it has here."""
+        """Expands an operator that the standard defines as a function, for this node's types."""
         opset = self._model.opset()
         defs = self._onnx.defs
         schema = defs.get_schema(node.op_type, opset, "")
@@ -83,7 +84,8 @@ class Expanding:
         return Expanded(self._called(node, function, defaults), whole=True)
 
     def _means(self, operator: str, written: int, opset: int) -> bool:
-        """Whether an operator of one set means the same in a later one: it has lost no input and no attribute."""
+        """Whether an operator of set ``written`` means the same in set ``opset``: it has lost no input and no
+        attribute."""
         old, new = (self._onnx.defs.get_schema(operator, k, "") for k in (written, opset))
         if written < SAME_SINCE or old.since_version == new.since_version:
             return bool(old.since_version == new.since_version)
@@ -109,7 +111,7 @@ class Expanding:
         return Expanded(nodes, self._initial(prefix, graph))
 
     def _loop(self, node: Any) -> Expanded | None:
-        """As many rounds as are stated, where the condition to go on stays true."""
+        """Unrolls a loop with a constant number of iterations whose condition stays true."""
         count, going = ([*node.input, "", ""])[:2]
         graph = next(a.g for a in node.attribute if a.name == "body")
         if count not in self._known or (going and not (going in self._known and self._known[going].item())):
@@ -165,7 +167,7 @@ class Expanding:
         self, made: Expanded, prefix: str, graph: Any, given: Sequence[str], skipped: int,
         stacked: list[list[str]], carried: int | None = None,
     ) -> list[str]:  # fmt: skip
-        """Add one round of a loop; the names of the values that it hands on."""
+        """Adds one iteration of a loop and returns the names of the loop-carried values."""
         inputs = [v.name for v in graph.input]
         outputs = [v.name for v in graph.output][skipped:]
         names = [f"{prefix}/out/{n}" for n in range(len(outputs))]
@@ -198,7 +200,7 @@ class Expanding:
                 made.nodes.append(make("Concat", parts, [output], axis=axis))
 
     def _goes_on(self, graph: Any) -> bool:
-        """Whether a loop's condition is handed on, or is true always."""
+        """Whether a loop's condition is passed through unchanged, or is constant true."""
         name, handed = graph.output[0].name, graph.input[1].name
         giving = {o: n for n in graph.node for o in n.output}
         while name in giving and giving[name].op_type == "Identity":
@@ -229,9 +231,9 @@ class Expanding:
         self, prefix: str, nodes: Sequence[Any], actual: Mapping[str, str], formal: Sequence[str],
         outputs: Sequence[str], attributes: Mapping[str, Any] | None = None,
     ) -> list[Any]:  # fmt: skip
-        """Copies of nodes under names of their own, which give ``outputs`` for ``formal``.
+        """Copies of nodes with prefixed names, which give ``outputs`` for ``formal``.
 
-        ``actual``: what stands for names that come from outside. ``attributes``: of a function's call.
+        ``actual``: the replacements of names from outside. ``attributes``: of a function's call.
         """
         names = dict(actual)
         for node in nodes:
@@ -275,7 +277,7 @@ class Expanding:
 
 
 def _defined(node: Any) -> Iterator[str]:
-    """The names that a node gives, and those of the graphs within it."""
+    """The names that a node defines, and the names defined in its subgraphs."""
     yield from (o for o in node.output if o)
     for graph in subgraphs(node):
         yield from (v.name for v in (*graph.input, *graph.initializer))

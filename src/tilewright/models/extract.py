@@ -1,4 +1,4 @@
-"""The tasks of a model: what its groups compute, each once, with how often the model calls it."""
+"""The tasks of a model: each distinct computation of its groups once, with its number of calls."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tilewright.models.model_file import Model, Size, operator_name, read_model
 
 @dataclass(frozen=True, eq=False)
 class Extracted:
-    """What there is to tune of a model for a target; ``imported`` and ``channels`` are the whole of it."""
+    """A model cut into groups and tasks for a target."""
 
     imported: Imported
     channels: Channels
@@ -34,8 +34,8 @@ class Extracted:
 
     @cached_property
     def refused(self) -> Mapping[str, str]:
-        """Groups that no kernel takes in any layout, as their sizes are open or for their element types, by their
-        output, and why."""
+        """Groups that no kernel takes in any layout, by their output, with the reason: symbolic sizes, or element
+        types."""
         last = self.channels.last
         found = {g.output: why for g in self.groups if (why := self._refusal(g))}
         return {o: why for o, why in found.items() if o not in last or self._refusal(last[o])}
@@ -52,7 +52,7 @@ class Extracted:
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """The model's groups in the layout that it gives its tensors."""
+        """The model's groups in the layout of the model's tensors."""
         return self.channels.groups
 
     def to_json(self) -> dict[str, Any]:
@@ -60,7 +60,7 @@ class Extracted:
 
     @cached_property
     def nodes_left(self) -> Mapping[int, str]:
-        """The numbers of the model's nodes in refused groups, and why each is left to onnxruntime."""
+        """The numbers of the model's nodes in refused groups, with the reason why each is left to onnxruntime."""
         outputs = {n.name: n.outputs for n in self.imported.graph.nodes}
         return {
             number: self.refused[g.output]
@@ -69,7 +69,8 @@ class Extracted:
         }  # fmt: skip
 
     def _node_of(self, value: str) -> Iterator[int]:
-        """The numbers of the model's nodes that give a value, or, where the model does not have it, what reads it."""
+        """The numbers of the model's nodes that give a value or, for a value that the importer added, of its readers'
+        nodes."""
         if value in self.imported.producer:
             yield self.imported.producer[value]
             return
@@ -79,15 +80,17 @@ class Extracted:
 
     @property
     def left(self) -> dict[str, str]:
-        """The operators in refused groups, and why each is left to onnxruntime."""
+        """The operators in refused groups, with the reason why each is left to onnxruntime."""
         return {operator_name(self.imported.nodes[n]): why for n, why in self.nodes_left.items()}
 
 
 def extract(
     path: str | os.PathLike[str] | Model, sizes: Mapping[str, Size] | None = None, target: Target | None = None
 ) -> Extracted:
-    """The tasks of the ONNX model in a file, or of one that was read, for a target, by default this processor. Raises
-    ``UsageError`` as ``read_model`` does."""
+    """The tasks of the ONNX model in a file, or of a model that was read, for a target, by default this processor.
+
+    Raises ``UsageError`` as ``read_model`` does.
+    """
     return extracted(imported(read_model(path, sizes)), target)
 
 
@@ -101,8 +104,10 @@ def extracted(model: Imported, target: Target | None = None) -> Extracted:
 def write_tasks(
     tasks: Sequence[GraphTask], path: str | os.PathLike[str], threads: int = 1, target: str = "auto"
 ) -> None:
-    """A file for ``tilewright tune --tasks``; ``target``: for which they are tuned there unless it is told another.
-    Raises ``UsageError`` where it cannot be written."""
+    """Writes a file for ``tilewright tune --tasks``; ``target``: the target that the file names.
+
+    Raises ``UsageError`` where it cannot be written.
+    """
     lines = [] if target == "auto" else [f'target = "{target}"', ""]
     for t in tasks:
         shapes = " ".join("x".join(map(text_of, s.shape)) or "()" for s in (*t.workload.inputs, t.workload.output))

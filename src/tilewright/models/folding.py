@@ -1,7 +1,7 @@
-"""Values of a model that follow from its constants and shapes: computed once, when it is read, within limits.
+"""Constant folding: values that follow from a model's constants and shapes are computed at import, within limits.
 
-A file of a few hundred bytes can state constants of any size and any number of operations on them. What goes beyond the
-limits is computed when the model runs, as if it were no constant.
+A file of a few hundred bytes can state constants of any size and any number of operations on them. Values beyond the
+limits are computed when the model runs.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from tilewright.models.model_file import STANDARD, Array, Model, subgraphs
 from tilewright.models.sessions import Session, dtype_name, fixed_shape, part_of
 
 LARGEST_FOLDED = 1 << 24
-"""Elements of a constant that is computed from constants."""
+"""Most elements of a computed constant."""
 
 FREE, TIMES = 256 << 20, 4
-"""Bytes of all constants that are computed, and how many times those of the model's own there may be beside them."""
+"""Limit of all computed constants: ``FREE`` bytes plus ``TIMES`` the bytes of the model's own constants."""
 
 SECONDS, SECONDS_A_NODE = 30.0, 10.0
-"""Seconds that computing them may take for a model, and for a node that is computed in a child."""
+"""Seconds that constant folding may take for a model, and for a node that is computed in a child."""
 
 LINEAR = (
     "Abs", "Add", "And", "Cast", "CastLike", "Ceil", "Clip", "Compress", "Concat", "ConstantOfShape", "CumSum",
@@ -37,30 +37,32 @@ LINEAR = (
     "Relu", "Reshape", "Round", "ScatterElements", "ScatterND", "Sigmoid", "Sign", "Slice", "Split", "Sqrt", "Squeeze",
     "Sub", "Tanh", "Tile", "Transpose", "Trilu", "Unsqueeze", "Where", "Xor",
 )  # fmt: skip
-"""Operators whose time and memory are in proportion to what they read and give: computed in this process. So is what
-reads and gives few elements, ``FEW``; the others go to a child."""
+"""Operators that are folded in this process, as their time and memory are proportional to inputs and outputs.
+
+Other operators run in a child, unless they read and give at most ``FEW`` elements.
+"""
 
 FEW = 256
 
 LONGEST = 1024
-"""Characters of a text that is copied, elements of an array of texts."""
+"""Most characters of a string that is copied, and most elements of an array of strings."""
 
 FOUND = ("NonZero", "Compress", "Unique")
-"""Operators of no more results than their input has elements, however many."""
+"""Operators whose number of results depends on values, and is at most the number of elements of their input."""
 
 DRAWN = (
     "Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",
 )  # fmt: skip
-"""Operators that draw at random."""
+"""Operators that draw random numbers."""
 
 _log = logging.getLogger("tilewright.models")
 
 
 class Folding(Closing):
-    """Constants that are computed from a model's own, as long as its limits allow.
+    """Computes constants from a model's own, within limits.
 
-    ``constants``: those known so far, by name, to which the caller adds what it is given; ``shape_of``: a value's shape
-    where it is known. ``left``: bytes that may still be computed.
+    ``constants``: the known constants by name; the caller adds the results to them. ``shape_of``: returns a value's
+    shape, or ``None``. ``left``: bytes that may still be computed.
     """
 
     def __init__(
@@ -76,9 +78,9 @@ class Folding(Closing):
         self._apart.close()
 
     def fold(self, node: Any, inferred: Mapping[str, Any] | None) -> dict[str, Array] | None:
-        """What a node gives, where that is known now: constants by name. onnxruntime computes it, so it means the same.
+        """A node's outputs as constants by name, or ``None``. onnxruntime computes them, so results agree with a run.
 
-        ``inferred``: its outputs' types.
+        ``inferred``: the types of the node's outputs.
         """
         constants = self._constants
         outputs = [n for n in node.output if n]
@@ -111,7 +113,7 @@ class Folding(Closing):
         return made
 
     def dense(self, tensor: Any) -> Array:
-        """A sparse weight with its zeros. Raises ``UsageError`` where these are more than a model may have."""
+        """A sparse weight as a dense array. Raises ``UsageError`` where that exceeds the memory limit."""
         values, at = self._model.array(tensor.values), self._model.array(tensor.indices)
         size = math.prod(tensor.dims) * values.dtype.itemsize
         if size > self.left:
@@ -129,8 +131,8 @@ class Folding(Closing):
     def _elements(
         node: Any, read: Mapping[str, Array], outputs: list[str], inferred: Mapping[str, Any] | None
     ) -> int | None:
-        """The most elements that the results have together, of 8 bytes; ``None`` where that is not known, or more than
-        may be kept of one."""
+        """An upper bound of the number of elements of all results, or ``None`` if unknown or above
+        :data:`LARGEST_FOLDED`."""
         if node.op_type in FOUND:
             (first, *_) = read.values()
             return first.size * (max(1, first.ndim) + len(outputs))

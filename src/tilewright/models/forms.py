@@ -1,4 +1,4 @@
-"""The forms in which a model may run, and the one that is kept: the fastest on inputs that are drawn."""
+"""The forms in which a model can run, and the choice of the fastest, measured on drawn inputs."""
 
 from __future__ import annotations
 
@@ -28,12 +28,14 @@ if TYPE_CHECKING:
     from tilewright.runtime import Library
 
 BUDGET = 1.0
-"""Seconds of timing whole forms, and of timing parts, beyond which there are fewer rounds, or parts."""
+"""Seconds for timing whole forms, and for timing parts; beyond it there are fewer rounds, or fewer parts timed."""
 ROUNDS = 3
-"""Rounds in which a part's kernels and onnxruntime take turns."""
+"""Rounds in which a part's kernels and onnxruntime are timed alternately."""
 CUT = 50e-6
-"""Seconds of a run that a part is to save at least: onnxruntime is called once more, and keeps its own layouts and
-fusions within its parts alone."""
+"""Least saving of a kernel part, in seconds a run.
+
+A cut costs one more onnxruntime call, and onnxruntime keeps its layouts and fusions only within its own parts.
+"""
 
 
 def fastest(
@@ -44,17 +46,22 @@ def fastest(
     given: Mapping[str, Array] | None = None,
     device: DeviceName | None = None,
 ) -> Network:
-    """The network in its fastest form: with all kernels of ``library``, with kernels where they gain, or by onnxruntime
-    alone. Without kernels it is onnxruntime's. ``device``: where kernels run, if not on the processor.
+    """The network in its fastest form: with all kernels of ``library``, with the kernels that gain, or with onnxruntime
+    alone.
 
-    The forms take turns on inputs that are drawn, but for those ``given``; where sizes stay open, on the least and the
-    greatest. The outcome is the network's ``comparison``. All kernels are kept without a comparison where inputs cannot
-    be drawn, where onnxruntime cannot run the file, and without ``compare``; onnxruntime's form where onnxruntime
-    refuses parts of the model. ``why`` says so. Raises ``UsageError`` as :class:`Network` does.
+    Without kernels onnxruntime computes the network. ``device``: the device that runs the kernels; the processor by
+    default.
+
+    The forms are timed alternately on inputs that are drawn, except for those ``given``. With symbolic sizes they are
+    timed at the least and the greatest sizes. The outcome is the network's ``comparison``.
+
+    All kernels are kept without a comparison if inputs cannot be drawn, if onnxruntime cannot run the file, or without
+    ``compare``. onnxruntime's form is kept if onnxruntime refuses a part of the model. ``why`` says which. Raises
+    ``UsageError`` as :class:`Network` does.
     """
     try:
         every = Network(extracted, library, threads, device=device)
-    except UsageError as e:  # onnxruntime refuses some of the nodes apart from the others
+    except UsageError as e:  # onnxruntime refuses some nodes when they are cut from the rest
         alone = Network(extracted, None, threads)
         alone.why = f"{ALONE}, for parts of the model cannot be run: {e.message}"
         return alone
@@ -85,7 +92,7 @@ def fastest(
 
 
 def _times(forms: Mapping[str, Network], drawn: Sequence[Mapping[str, Array]]) -> comparing.Samples:
-    """Seconds of a run of each form in each round; of inputs of several sizes the geometric mean."""
+    """Seconds of a run of each form in each round: the geometric mean over inputs of several sizes."""
     runs = [{name: _call(f, inputs) for name, f in forms.items()} for inputs in drawn]
     threads = max(f.threads for f in forms.values())
     found = [comparing.in_turns(r, budget=BUDGET / len(runs), threads=threads) for r in runs]
@@ -94,17 +101,18 @@ def _times(forms: Mapping[str, Network], drawn: Sequence[Mapping[str, Array]]) -
 
 
 def _call(form: Network, inputs: Mapping[str, Array]) -> Callable[[], object]:
-    """A run of a form as :class:`~.inference_session.InferenceSession` calls it: onnxruntime's at once where it can."""
+    """A call of a form as :class:`~.inference_session.InferenceSession` makes it; onnxruntime's session is called
+    directly if it can be."""
     if form.file is not None and form.file.at_once(None, inputs) is not None:
         return partial(form.file.at_once, None, inputs)
     return partial(form.run, inputs)
 
 
 def _gaining(network: Network, library: Library, inputs: Mapping[str, Array]) -> Network | None:
-    """The network with those parts of kernels alone that gain over onnxruntime on the same nodes.
+    """The network with only the kernel parts that are faster than onnxruntime on the same nodes.
 
-    ``None`` where all parts gain, where none gains, and where there is one part. Parts that the time does not reach,
-    the shortest ones, are left to onnxruntime.
+    ``None`` if all parts or no parts gain, and if there is one part. Parts are timed longest first; parts beyond the
+    time budget are left to onnxruntime.
     """
     ours = [(p, run) for p, run in network.parts if network.seconds_of(p)]
     if len(ours) < 2:
@@ -122,17 +130,20 @@ def _gaining(network: Network, library: Library, inputs: Mapping[str, Array]) ->
         return None
     try:
         return Network(network.extracted, library, network.threads, without, network.device)
-    except OutOfMemory:  # beside the network with all kernels
+    except OutOfMemory:  # no room next to the network with all kernels
         return None
 
 
 def _elsewhere(extracted: Extracted, library: Library, device: DeviceName | None) -> str:
-    """For which other targets the model's tasks were tuned, if they were."""
+    """Names other targets for which the model's tasks were tuned; empty if there are none."""
     return next(filter(None, (library.resolver.elsewhere(t.workload, device) for t in extracted.tasks)), "")
 
 
 def _gains(network: Network, part: Part, kernels: Callable[[], object], values: Mapping[str, Array]) -> bool:
-    """Whether a part's kernels save more than a cut costs beside onnxruntime on its nodes, where these are known."""
+    """Whether a part's kernels save more time than a cut costs, compared with onnxruntime on the same nodes.
+
+    True where no onnxruntime session for these nodes can be made.
+    """
     imported = network.extracted.imported
     given = {own_name(n) for n in part.inputs} | {s.name for s in imported.graph.inputs} | {*imported.lengths}
     outputs = list(dict.fromkeys(own_name(n) for n in part.outputs))
@@ -143,7 +154,7 @@ def _gains(network: Network, part: Part, kernels: Callable[[], object], values: 
             reads.add(name)
         elif name not in imported.folded:
             number = imported.producer.get(name)
-            if number is None:  # a value that the model does not have
+            if number is None:  # the importer added this value
                 return True
             if number not in numbers:
                 numbers.add(number)
@@ -161,5 +172,5 @@ def _gains(network: Network, part: Part, kernels: Callable[[], object], values: 
 
 
 def _own(values: Mapping[str, Array], name: str) -> Array:
-    """A value with its channels where the model has them."""
+    """A value in the model's own layout."""
     return values[name] if name in values else np.ascontiguousarray(np.moveaxis(values[named_last(name)], -1, 1))

@@ -1,4 +1,4 @@
-"""From an ONNX model to a graph: known operators under PyTorch's names, the others opaque."""
+"""Imports an ONNX model as a graph: known operators under PyTorch's names, other operators as opaque nodes."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from tilewright.models.model_file import OPSETS, Array, Model, onnx_module, oper
 from tilewright.models.sessions import dtype_kind, dtype_name, reads_of
 
 NOT_TAKEN = (Left, TilewrightError, ArithmeticError, LookupError, TypeError, ValueError)
-"""What handlers raise for nodes that they do not take."""
+"""Exceptions that handlers raise for nodes that they do not take."""
 
 WRAPPING = ("Gemm", "MatMul")
-"""Operators whose sums of whole numbers wrap around, which kernels of products do not promise."""
+"""Operators whose integer sums wrap around; product kernels do not guarantee that."""
 
 
 @dataclass(frozen=True, eq=False)
 class Imported:
-    """A model as a graph, whose values have the model's names, those in ``made`` apart.
+    """A model as a graph. Values have the model's names, except for values that start with ``made``.
 
-    ``stated``: the same graph before norms went into weights, and elementwise operations to parts of concatenations.
-    ``producer``: the number of the ONNX node that gives a value. ``left``: ONNX operators that are opaque, and why.
-    ``unshaped``: values whose shape or type is not known before the model runs. ``folded``: values of the model that
-    are known now, its own constants among them. ``nodes``: the ONNX nodes, functions, branches and loops written out
-    where their course is known. ``lengths``: values that follow from open sizes alone, in expressions of them.
+    ``stated``: the graph before batch norms were folded and elementwise operations moved to parts of concatenations.
+    ``producer``: the number of the ONNX node that gives a value. ``left``: opaque ONNX operators, with the reason.
+    ``unshaped``: values whose shape or type is known only at run time. ``folded``: constants by name, the model's own
+    and folded ones. ``nodes``: the ONNX nodes, with functions, and branches and loops of known control flow, expanded.
+    ``lengths``: values that follow from symbolic sizes alone, as expressions of them.
     """
 
     model: Model
@@ -51,16 +51,16 @@ class Imported:
 
 
 LENGTHS = "lengths"
-"""The opaque operation that gives values which follow from open sizes."""
+"""The opaque operation that gives values which follow from symbolic sizes."""
 
 Made = tuple[str, dict[str, Any], tuple[int, ...], str]
 
 
 class Importer(Importing):
-    """What handlers of ONNX's operators work with: values by their ONNX names, and a builder.
+    """The interface for handlers of ONNX operators: values by their ONNX names, and a graph builder.
 
-    ``model`` is what :func:`~tilewright.models.model_file.read_model` gave; ``handlers``: by operator. ``leave``: nodes
-    that stay with onnxruntime, by their first output, and why.
+    ``model``: as :func:`~tilewright.models.model_file.read_model` returns it. ``handlers``: by operator. ``leave``:
+    nodes that stay with onnxruntime, by their first output, with the reason.
     """
 
     def __init__(
@@ -147,7 +147,8 @@ class Importer(Importing):
                 self._opaque(node, why)
 
     def _lengths(self, node: Any, inferred: Mapping[str, Any] | None) -> bool:
-        """Whether a node gives numbers that follow from open sizes; they are then known by their expressions."""
+        """Enters a node whose results follow from symbolic sizes, as expressions of them; whether the node is of that
+        kind."""
         found = lengths_of(
             node, lambda n: self.lengths[n].values if n in self.lengths else self.constants.get(n), self._shape_of
         )
@@ -164,12 +165,12 @@ class Importer(Importing):
         return True
 
     def _made_of(self, node: Node) -> Made:
-        """What a handler added, whatever it called it: operation, attributes, shape and element type."""
+        """A node that a handler added, without its name: operation, attributes, shape and element type."""
         spec = self.spec(node.output)
         return node.operation, dict(node.attributes), spec.shape, spec.dtype
 
     def _expanded(self, node: Any, folding: Folding, why: str) -> str:
-        """Put what a node stands for in its place. Why it stays otherwise, ``why`` where it stands for itself."""
+        """Replaces a node by its expansion. Returns an empty string, or the reason why the node stays as it is."""
         try:
             found = self._expanding.expand(node)
         except NOT_TAKEN:
@@ -198,23 +199,23 @@ class Importer(Importing):
     # ----------------------------------------------------------------- for handlers
 
     def wanted(self, node: Any) -> list[str]:
-        """The outputs that something reads."""
+        """The node's outputs that are read."""
         return [n for n in node.output if n and n in self._read]
 
     def known(self, name: str) -> Array:
-        """What a constant holds. Raises ``Left``."""
+        """A constant's array. Raises ``Left`` for other values."""
         if name not in self.constants:
             raise Left("an argument is known only when the model runs")
         return self.constants[name]
 
     def numbers(self, name: str) -> tuple[int, ...]:
-        """A constant's whole numbers; extents where they follow from open sizes."""
+        """A constant's integers; extents where they follow from symbolic sizes."""
         if name in self.lengths:
             return tuple(self.lengths[name].values.reshape(-1))
         return tuple(int(v) for v in self.known(name).reshape(-1))
 
     def attributes(self, node: Any) -> dict[str, Any]:
-        """A node's attributes by name, texts as such."""
+        """A node's attributes by name, with strings as ``str``."""
         get = self.onnx.helper.get_attribute_value
         return {a.name: _text(get(a)) for a in node.attribute}
 
@@ -236,7 +237,7 @@ class Importer(Importing):
             raise Left("whole numbers wrap around, which kernels do not promise")
 
     def _check_made(self, node: Any, inferred: Mapping[str, Any] | None) -> None:
-        """What a handler made has the shapes and element types that ONNX states."""
+        """Raises ``Left`` where a handler's results differ from the shapes and element types that ONNX infers."""
         if inferred is None:
             raise Left("its shapes or types do not fit together")
         for name in self.wanted(node):
@@ -248,7 +249,7 @@ class Importer(Importing):
             if wanted.elem_type and wanted.elem_type != dtype_kind(spec.dtype):
                 raise Left(f"kernels do not compute in {self.spec(node.input[0]).dtype}")
             dims = [d.dim_value if d.HasField("dim_value") else None for d in wanted.shape.dim]
-            made = tuple(map(int, spec.shape))  # of the greatest sizes
+            made = tuple(map(int, spec.shape))  # the greatest sizes
             if wanted.HasField("shape") and (
                 len(dims) != len(made) or any(d not in (None, n) for d, n in zip(dims, made, strict=True))
             ):
@@ -258,12 +259,12 @@ class Importer(Importing):
         return self.shape(name) if name in self.builder.values and name not in self.unshaped else None
 
     def _known_shape(self, name: str) -> tuple[int, ...] | None:
-        """A value's shape, if it is the same for every size."""
+        """A value's shape, if it has no symbolic dimension."""
         shape = self._shape_of(name)
         return None if shape is None or varies(shape) else shape
 
     def _kind(self, name: str) -> Any:
-        """A value's ``TypeProto`` with what it is for every size; ``None`` where nothing is known of it."""
+        """A value's ``TypeProto`` for every size; ``None`` for a value of unknown type."""
         if not self.model.open_sizes or name not in self.builder.values:
             return self.types.of(name)
         return None if name in self.unshaped else self.types.open_type(self.spec(name))
@@ -273,7 +274,8 @@ class Importer(Importing):
         self._nodes.append(node)
 
     def _open_output(self, node: Any, spec: TensorSpec, reads: Sequence[str]) -> TensorSpec | None:
-        """An output of a node that onnxruntime computes, for every size; ``None`` where that is not known."""
+        """The specification of an onnxruntime output with symbolic sizes; ``None`` if its shape is not known for every
+        size."""
         stated = self.types.open_output(node, spec, {n: self._kind(n) for n in reads})
         if stated is not None or any(n in self.unshaped or n not in self.builder.values for n in reads):
             return stated
@@ -306,11 +308,11 @@ def _text(value: Any) -> Any:
 
 # --------------------------------------------------------------------------- open sizes
 
-# Models of which sizes stay open are read once for all of them, and compared with what they are for some.
+# A model with symbolic sizes is imported once for all sizes, and compared with imports at fixed sizes.
 
 
 SHARES = (0.0, 0.55)
-"""Places in the ranges at which a model is read once more."""
+"""Positions in the ranges of sizes at which a model is imported again for comparison."""
 
 OTHERWISE = "it is stated otherwise for some of the sizes"
 
@@ -318,8 +320,8 @@ OTHERWISE = "it is stated otherwise for some of the sizes"
 def imported(model: Model) -> Imported:
     """The model as a graph. Raises ``UsageError`` for inputs and weights that cannot be read.
 
-    What an operator becomes is the same expression for every size: comparisons of sizes that differ from size to size
-    leave it to onnxruntime, and so does a difference from what it becomes where sizes are numbers.
+    Each operator is stated by one expression for all sizes. It is left to onnxruntime if a comparison of sizes has no
+    answer for the whole range, or if the import at fixed sizes states it differently.
     """
     leave: dict[str, str] = {}
     while True:
@@ -332,14 +334,14 @@ def imported(model: Model) -> Imported:
 
 
 def tried(extents: Mapping[str, Extent]) -> Iterator[dict[str, int]]:
-    """Sizes at which a model is compared: not of one element where others are, which is a case of its own."""
+    """Sizes at which a model is imported for comparison; a size above 1 wherever possible, as 1 is a special case."""
     if extents:
         for share in SHARES:
             yield {n: max(e.low + round(share * (e.high - e.low)), min(2, e.high)) for n, e in extents.items()}
 
 
 def _different(importer: Importer, model: Model, sizes: Mapping[str, int]) -> Iterator[str]:
-    """The first outputs of nodes that are otherwise for these sizes."""
+    """The first outputs of nodes that are stated differently at these sizes."""
     other = Importer(model.at(sizes))
     other.run()
     for name, made in importer.made.items():

@@ -1,4 +1,4 @@
-"""Shapes and element types of a model's values: by ONNX's inference, by onnxruntime's, or as the file states them."""
+"""Shapes and element types of a model's values, by ONNX's inference, by onnxruntime's, or as the file states them."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from tilewright.models.model_file import STANDARD, Array, Model, onnx_module
 from tilewright.models.sessions import Session, dtype_kind, dtype_name, fixed_shape, part_of, reads_of
 
 FEW = 1024
-"""Elements of a constant that inference is shown: axes, sizes, scales."""
+"""Most elements of a constant that is passed to shape inference, such as axes, sizes and scales."""
 
 TRIED = 24
-"""Steps from the least to the greatest size at which a shape is inferred."""
+"""Number of steps from the least to the greatest size at which a shape is inferred."""
 
 MOST_PARTS = 16
-"""The largest numbers by which the expression of a shape multiplies and divides."""
+"""Largest multiplier and divisor in the expression that is fitted to a shape."""
 
 
 class Types:
-    """What is known of each value, node by node, in the order of the model.
+    """The known types of values, inferred node by node in the model's order.
 
-    Only nodes are looked at whose inputs are: nothing is computed, so that no memory is taken for what a file claims.
-    Where sizes stay open all is known for the greatest; ``lengths`` are whole numbers that follow from these.
+    Inference computes no values, so a file cannot make it allocate memory. With symbolic sizes types are those of the
+    greatest sizes; ``lengths`` are integers that follow from sizes.
     """
 
     def __init__(self, model: Model, constants: dict[str, Array], lengths: dict[str, Array]) -> None:
@@ -41,7 +41,7 @@ class Types:
         self._named: dict[str, Extent] = {}
 
     def declare(self, value: Any, shape: tuple[int, ...]) -> TensorSpec | None:
-        """An input of the model, its axes with their sizes."""
+        """Enters an input of the model with its shape; ``None`` where its element type is missing or unknown."""
         kind = value.type.tensor_type.elem_type
         if kind not in self.onnx.TensorProto.DataType.values():
             return None
@@ -49,11 +49,12 @@ class Types:
         return TensorSpec(value.name, shape, dtype_name(kind)) if kind else None
 
     def since(self, node: Any, opset: int) -> int:
-        """Since which operator set a standard operator means what it means in ``opset``."""
+        """The operator set that introduced the meaning that a standard operator has in ``opset``."""
         return int(self.onnx.defs.get_schema(node.op_type, opset, "").since_version)
 
     def infer(self, node: Any) -> Mapping[str, Any] | None:
-        """``TypeProto``s of a node's outputs, as ONNX's schema has them; ``None`` where its inputs do not fit."""
+        """``TypeProto``s of a node's outputs by ONNX's inference; empty where an input's type is unknown, ``None``
+        where inputs do not fit."""
         domain = "" if node.domain in STANDARD else node.domain
         if not self.onnx.defs.has(node.op_type, domain):
             return {}
@@ -67,14 +68,15 @@ class Types:
         return made
 
     def settle(self, spec: TensorSpec) -> None:
-        """A value of which more is known than inference says."""
+        """Enters a value's type where inference did not find it."""
         if self.spec(spec.name, self._known.get(spec.name)) is None:
             self._known[spec.name] = self.onnx.helper.make_tensor_type_proto(dtype_kind(spec.dtype), spec.shape)
 
     def of_outputs(self, node: Any) -> dict[str, TensorSpec | None]:
-        """The outputs of a node that onnxruntime computes; ``None`` where that is known only when it runs.
+        """The outputs of a node that onnxruntime computes; ``None`` for an output whose type is known only at run time.
 
-        What ONNX does not infer onnxruntime does, of operators of its own too; the file's own word comes last.
+        Sources in order: ONNX's inference, onnxruntime's own (also for its contributed operators), the file's
+        statement.
         """
         names = [n for n in node.output if n]
         found = {n: self.spec(n, self._known.get(n)) for n in names}
@@ -88,14 +90,18 @@ class Types:
         return found
 
     def open_type(self, spec: TensorSpec) -> Any:
-        """A tensor's type; an axis that is no number has its expression as a name."""
+        """A tensor's type whose symbolic dimensions are named by their expressions."""
         shape = [repr(n) if isinstance(n, Extent) else n for n in spec.shape]
         self._named.update((repr(n), n) for n in spec.shape if isinstance(n, Extent))
         return self.onnx.helper.make_tensor_type_proto(dtype_kind(spec.dtype), shape)
 
     def open_output(self, node: Any, spec: TensorSpec, given: Mapping[str, Any]) -> TensorSpec | None:
-        """An output of a node for every size, where ``spec`` has it for the greatest ones; ``None`` where ONNX's
-        inference does not say. ``given``: types of what it reads, as :meth:`open_type` gives them."""
+        """An output's specification with symbolic dimensions, by ONNX's inference; ``None`` where inference does not
+        find them.
+
+        ``spec``: the output at the greatest sizes. ``given``: types of the node's inputs, as :meth:`open_type` returns
+        them.
+        """
         if None in given.values():
             return None
         data = self._shown(given, self._fixed)
@@ -111,8 +117,11 @@ class Types:
     def fitted_output(
         self, node: Any, spec: TensorSpec, shapes: Mapping[str, TensorSpec], lengths: Mapping[str, Lengths]
     ) -> TensorSpec | None:
-        """An output of a node as expressions of its inputs' axes that hold for every size that is tried; ``None`` where
-        there are none. ``shapes``: of the inputs; ``lengths``: inputs whose numbers follow from open sizes."""
+        """An output's specification with each dimension fitted as an expression of its inputs' dimensions.
+
+        ``None`` where no expression holds for all sizes that are tried. ``shapes``: of the inputs; ``lengths``: inputs
+        whose numbers follow from symbolic sizes.
+        """
         points = list(_points(self.model.open_sizes))
         found = [self._shape_at(node, spec.name, shapes, lengths, sizes) for sizes in points]
         known = [shape for shape in found if shape is not None and len(shape) == len(spec.shape)]
@@ -127,7 +136,7 @@ class Types:
     def _shape_at(
         self, node: Any, name: str, shapes: Mapping[str, TensorSpec], lengths: Mapping[str, Lengths], sizes: Sizes
     ) -> tuple[int, ...] | None:
-        """What ONNX infers of an output for these sizes."""
+        """An output's shape at these sizes, by ONNX's inference."""
         given = {n: self.open_type(s.at(sizes)) for n, s in shapes.items()}
         data = self._shown(given, self._fixed)
         data |= {n: self.onnx.numpy_helper.from_array(lengths[n].at(sizes), n) for n in given if n in lengths}
@@ -143,7 +152,7 @@ class Types:
             made: dict[str, Any] = self.onnx.shape_inference.infer_node_outputs(
                 schema, node, dict(given), dict(data), opset_imports=list(self.model.proto.opset_import)
             )
-        except Exception:  # its errors have no common class
+        except Exception:  # ONNX's errors have no common class
             return None
         return made
 
@@ -163,7 +172,7 @@ class Types:
         return {n: v.type for n, v in session.types().items()}
 
     def _sized(self, kind: Any) -> Any:
-        """A type that the file states, with the sizes given for its axes."""
+        """A type that the file states, with sizes put in for its named axes."""
         if kind is None or not kind.HasField("tensor_type") or not kind.tensor_type.elem_type:
             return None
         made = self.onnx.TypeProto()
@@ -174,7 +183,7 @@ class Types:
         return made
 
     def of(self, name: str) -> Any:
-        """The ``TypeProto`` of a value; ``None`` where nothing is known of it."""
+        """The ``TypeProto`` of a value; ``None`` for a value of unknown type."""
         if name not in self._known and name in self.constants:
             array = self.constants[name]
             kind = self.onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
@@ -182,7 +191,7 @@ class Types:
         return self._known.get(name)
 
     def _shown(self, names: Iterable[str], constants: Mapping[str, Array]) -> dict[str, Any]:
-        """The ``TensorProto``s of these values that inference may read: small constants."""
+        """The ``TensorProto``s of the small constants among the named values, which inference may read."""
         return {n: self._tensor(n) for n in names if n in constants and constants[n].size <= FEW}
 
     def _tensor(self, name: str) -> Any:
@@ -192,7 +201,7 @@ class Types:
 
     @staticmethod
     def spec(name: str, kind: Any) -> TensorSpec | None:
-        """A tensor's, where every axis has a size; ``None`` for others."""
+        """A tensor's specification; ``None`` where a dimension or the element type is unknown."""
         shape = fixed_shape(kind)
         if shape is None or min(shape, default=0) < 0 or not kind.tensor_type.elem_type:
             return None
@@ -200,7 +209,8 @@ class Types:
 
 
 def _points(extents: Mapping[str, Extent]) -> Iterator[dict[str, int]]:
-    """Sizes: each from the least to the greatest beside the others' middle, and all at their ends."""
+    """Sizes to try: each size from least to greatest with the remaining sizes in the middle, and all sizes at both
+    ends."""
     middle = {n: (e.low + e.high) // 2 for n, e in extents.items()}
     for name, e in extents.items():
         step = max(1, (e.high - e.low) // TRIED)
@@ -210,7 +220,7 @@ def _points(extents: Mapping[str, Extent]) -> Iterator[dict[str, int]]:
 
 
 def _fitted(lengths: Sequence[int], points: Sequence[Sizes], pool: Iterable[Extent]) -> int | None:
-    """The number, or a multiple of one extent over a number with something added, that all these lengths are."""
+    """The constant, or ``(extent * times + term) // by``, that gives all of these lengths; ``None`` without a match."""
     if len(set(lengths)) == 1:
         return lengths[0]
     for e in pool:

@@ -30,7 +30,7 @@ from tilewright.runtime.slots import BOUND
 PROVIDERS = ("TilewrightExecutionProvider", "CPUExecutionProvider")
 
 NETWORKS = 8
-"""Sizes of open axes for which a session keeps a network; the one that was used last stays longest."""
+"""Most networks of fixed sizes that a session keeps, least recently used dropped first."""
 
 WRITTEN = {numpy: written for written, numpy in NAMES.items()}
 """onnxruntime's names of element types, by NumPy's."""
@@ -38,7 +38,8 @@ WRITTEN = {numpy: written for written, numpy in NAMES.items()}
 
 @dataclass(frozen=True)
 class NodeArg:
-    """An input or output as onnxruntime describes it: ``type`` as ``tensor(float)``, open axes by name or ``None``."""
+    """An input or output as onnxruntime describes it: ``type`` as ``tensor(float)``, symbolic axes by name or
+    ``None``."""
 
     name: str
     type: str
@@ -47,7 +48,7 @@ class NodeArg:
 
 @dataclass(frozen=True)
 class ModelMetadata:
-    """What a model's file says of itself."""
+    """The metadata in a model's file."""
 
     producer_name: str
     graph_name: str
@@ -61,25 +62,25 @@ class ModelMetadata:
 class InferenceSession:
     """An ONNX model with onnxruntime's interface: ``run(output_names, input_feed)``.
 
-    Stored kernels of the database ``db`` (default: ``$TILEWRIGHT_DB``, else the user's own) run their tasks;
-    onnxruntime runs the rest, all on ``threads`` threads (default: ``intra_op_num_threads`` of ``sess_options``, else
-    1).
+    Stored kernels of the database ``db`` (default: ``$TILEWRIGHT_DB``, else the user's own) run their tasks.
+    onnxruntime runs the remaining operators. Both use ``threads`` threads (default: ``intra_op_num_threads`` of
+    ``sess_options``, else 1).
 
     ``target``, ``device``: where kernels run, as ``tilewright run`` takes them: ``target="cuda"`` for the first GPU,
-    ``device="cuda:1"`` for another; onnxruntime stays on the processor. Inputs and outputs are arrays of the host.
+    ``device="cuda:1"`` for another GPU. onnxruntime stays on the processor. Inputs and outputs are arrays of the host.
 
-    ``compare``: keep kernels only where the model is not slower with them. As a network is built it is timed on drawn
-    inputs in turns with some of its kernels left out and with onnxruntime alone, which takes about two seconds, or some
-    40 calls where that is longer. :attr:`comparison` is the outcome.
+    ``compare``: keep kernels only where the model is not slower with them. When a network is built it is timed on drawn
+    inputs: with all kernels, with some of them left out, and with onnxruntime alone. That takes about two seconds, or
+    about 40 calls where that is longer. :attr:`comparison` is the outcome.
 
-    ``sizes``: of axes that the model leaves open, by name, as ``tilewright extract --size`` takes them: a number, or
-    the least and the greatest as ``(1, 32)`` or ``"1..32"``. One network, made here, then serves all of these sizes,
-    with weights rearranged once and memory for the greatest. For other sizes, and without ``sizes``, the first call
-    builds a network for its own; the last 8 are kept. Calls from several threads are safe.
+    ``sizes``: sizes of the model's symbolic axes by name, as ``tilewright extract --size`` takes them: a number, or the
+    least and the greatest size as ``(1, 32)`` or ``"1..32"``. One network, built at once, then serves the whole range,
+    with prepacked weights and memory for the greatest sizes. For sizes outside of it, and without ``sizes``, the first
+    call builds a network for its own sizes; the last 8 networks are kept. Calls from several threads are safe.
 
     Raises ``UsageError`` for a model that cannot be read, arguments that do not fit (they are named as onnxruntime
-    names them) and providers without ``CPUExecutionProvider``; ``TargetUnavailable`` where there is no such device,
-    ``OutOfMemory`` where it has no room for the model; ``DatabaseError`` for a ``db`` that cannot be used.
+    names them) and providers without ``CPUExecutionProvider``. Raises ``TargetUnavailable`` for a missing device,
+    ``OutOfMemory`` where the device has no room for the model, and ``DatabaseError`` for a ``db`` that cannot be used.
     """
 
     def __init__(
@@ -113,12 +114,12 @@ class InferenceSession:
         self._names = [v.name for v in graph.output]
         self._outputs: list[NodeArg] | None = None
         self._networks: OrderedDict[Shapes, Network] = OrderedDict()
-        self._recent: tuple[Shapes, Network] | None = None  # what calls of the same shapes take without the lock
-        self._taken: set[Shapes] = set()  # shapes that the network of open sizes takes
+        self._recent: tuple[Shapes, Network] | None = None  # for calls of equal shapes, without the lock
+        self._taken: set[Shapes] = set()  # shapes that the network of symbolic sizes takes
         self._open: Network | None = None
         self._lock = ForkLock()
         smallest = {n: tuple(_size(d) or 1 for d in arg.shape) for n, arg in self._inputs.items()}
-        read_model(self._model, self._sizes(smallest))  # what cannot be read is said now
+        read_model(self._model, self._sizes(smallest))  # reports an unreadable model here, not in the first call
         self._dtypes = {n: _dtype(arg) for n, arg in self._inputs.items()}
         if sizes is not None:
             given = {name: size_of(name, size) for name, size in sizes.items()}
@@ -140,15 +141,15 @@ class InferenceSession:
         return list(self._outputs)
 
     def get_providers(self) -> list[str]:
-        """Who computes: tuned kernels, and onnxruntime on the CPU."""
+        """The execution providers: tuned kernels, and onnxruntime on the CPU."""
         return list(PROVIDERS)
 
     def get_session_options(self) -> Any:
-        """The options that the session was made with, onnxruntime's defaults where there were none."""
+        """The options that the session was made with, or onnxruntime's defaults."""
         return runtime().SessionOptions() if self._options is None else self._options
 
     def get_modelmeta(self) -> ModelMetadata:
-        """What the file says of itself: producer, version, the exporter's own entries."""
+        """The file's metadata: producer, version, and entries of the exporter."""
         p = self._model.proto
         return ModelMetadata(
             p.producer_name, p.graph.name, p.domain, p.doc_string, p.graph.doc_string, p.model_version,
@@ -166,13 +167,13 @@ class InferenceSession:
             outputs = network.file.at_once(output_names or None, input_feed)
             if outputs is not None:
                 return outputs
-        wanted = self.wanted(output_names)  # these say what does not fit
+        wanted = self.wanted(output_names)  # from here on, inputs that do not fit are reported
         as_they_are = network is not None and all(
             type(a) is np.ndarray and a.dtype is self._dtypes.get(n) for n, a in input_feed.items()
         )
         made = None
         if network is not None and as_they_are:
-            with suppress(Unforeseen):  # of open sizes; then a network for these shapes alone
+            with suppress(Unforeseen):  # then by a network for these shapes alone
                 made = network.run(input_feed)
         made = self.computed(input_feed) if made is None else made
         return [made[n] for n in wanted]
@@ -180,7 +181,7 @@ class InferenceSession:
     def run_with_ort_values(
         self, output_names: Sequence[str] | None, input_dict_ort_values: Mapping[str, Any], run_options: Any = None
     ) -> list[Any]:
-        """The same with an ``OrtValue`` for each array."""
+        """Returns the named outputs as ``OrtValue``s; inputs are ``OrtValue``s too."""
         return [ort_value(a) for a in self.run(output_names, input_dict_ort_values)]
 
     def io_binding(self) -> IOBinding:
@@ -188,13 +189,13 @@ class InferenceSession:
         return IOBinding(self)
 
     def run_with_iobinding(self, iobinding: IOBinding, run_options: Any = None) -> None:
-        """Read the inputs that are bound, and write the outputs that are bound."""
+        """Reads the inputs that are bound, and writes the outputs that are bound."""
         if iobinding.session is not self:
             raise UsageError("the binding is another session's", "Make it with this session's io_binding()")
         iobinding.run()
 
     def wanted(self, names: Sequence[str] | None) -> list[str]:
-        """The outputs asked for. Raises ``UsageError`` for names that the model does not have."""
+        """The requested outputs. Raises ``UsageError`` for names that the model does not have."""
         known = self._names
         if isinstance(names, str):
             raise UsageError(f"the output names are the text {names!r}", f"Give a list: [{names!r}]")
@@ -224,14 +225,14 @@ class InferenceSession:
             return self._of_size(shapes).run(given)
 
     def input(self, name: str) -> NodeArg:
-        """An input by name. Raises ``UsageError`` where the model has none of that name."""
+        """An input by name. Raises ``UsageError`` for an unknown name."""
         if name not in self._inputs:
             known = f"{nearest(name, self._inputs)}The model has {', '.join(self._inputs) or 'none'}"
             raise UsageError(f"Invalid input name: {name}", known)
         return self._inputs[name]
 
     def _array(self, arg: NodeArg, value: Any) -> Array:
-        """A value as an array of the input's type. Raises ``UsageError`` where it is of another."""
+        """A value as an array of the input's type. Raises ``UsageError`` for a value of another type."""
         if isinstance(value, np.ndarray):
             array = value if value.dtype.isnative else value.astype(value.dtype.newbyteorder("="))
         elif isinstance(value, (list, tuple)):
@@ -253,17 +254,20 @@ class InferenceSession:
 
     @property
     def comparison(self) -> Comparison | None:
-        """The form that is kept, and how much faster it is than the others, of the network of ``sizes``, else of the
-        one that was used last; ``None`` where nothing was compared."""
+        """The form that is kept, with its speed-up over the remaining forms; ``None`` without a comparison.
+
+        It belongs to the network of ``sizes``, or else to the network that was used last.
+        """
         with self._lock:
             used = self._open or next(reversed(self._networks.values()), None)
         return None if used is None else used.comparison
 
     def network(self, shapes: Mapping[str, tuple[int, ...]]) -> Network:
-        """The network for inputs of these shapes, one for each input in the model's order. The first call builds it.
+        """The network for inputs of these shapes, one shape for each input in the model's order. The first call builds
+        it.
 
-        Its ``served`` lists the parts that kernels compute, ``left`` those of onnxruntime; ``form`` and ``comparison``
-        say why. Raises ``UsageError`` for shapes that do not fit.
+        Its ``served`` lists the parts that kernels compute, ``left`` the parts of onnxruntime; ``form`` and
+        ``comparison`` say why. Raises ``UsageError`` for shapes that do not fit.
         """
         if self._open is not None and self._open.takes(shapes):
             if len(self._taken) >= BOUND:
@@ -273,7 +277,7 @@ class InferenceSession:
         return self._of_size(shapes)
 
     def _known(self, feed: dict[str, Any]) -> Network | None:
-        """The network that was built for inputs of these shapes, if one was."""
+        """The network that was built for inputs of these shapes; ``None`` without one."""
         key: Any = tuple([getattr(feed.get(n), "shape", None) for n in self._inputs])
         recent = self._recent
         if recent is not None and recent[0] == key:
@@ -285,11 +289,11 @@ class InferenceSession:
                 self._networks.move_to_end(key)
                 self._recent = key, self._networks[key]
                 return self._networks[key]
-        except (KeyError, TypeError):  # no network yet; what has another kind of shape is no array
+        except (KeyError, TypeError):  # no network yet, or a value that is no array
             return None
 
     def _of_size(self, shapes: Mapping[str, tuple[int, ...]]) -> Network:
-        """The network of these shapes alone."""
+        """The network of exactly these shapes, built if necessary."""
         key = tuple(shapes.values())
         with self._lock:
             found = self._networks.get(key)
@@ -313,7 +317,7 @@ class InferenceSession:
             return fastest(found, library, self._threads, self._compare, device=self._device)
 
     def _sizes(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
-        """The sizes of open axes, by input and place."""
+        """The sizes of symbolic axes, by input and axis number."""
         return {
             f"{name}.{place}": size
             for name, shape in shapes.items()
@@ -322,7 +326,7 @@ class InferenceSession:
         }
 
     def _described_outputs(self) -> list[NodeArg]:
-        """The outputs as onnxruntime describes them, or as the file does where onnxruntime has no kernels for it."""
+        """The outputs as onnxruntime describes them, or as the file does if onnxruntime cannot run the model."""
         graph = self._model.proto.graph
         weights = {t.name: self._model.array(t) for t in graph.initializer}
         try:
@@ -338,7 +342,7 @@ Shapes = tuple[tuple[int, ...], ...]
 
 
 def _described(value: Any) -> NodeArg:
-    """A ``ValueInfoProto`` of a tensor."""
+    """The description of a tensor's ``ValueInfoProto``."""
     kind = value.type.tensor_type
     dtype = dtype_name(kind.elem_type) if kind.elem_type else ""
     dims = [int(d.dim_value) if d.HasField("dim_value") else d.dim_param or None for d in kind.shape.dim]
@@ -346,12 +350,12 @@ def _described(value: Any) -> NodeArg:
 
 
 def _size(dim: int | str | None) -> int:
-    """The size of an axis; 0 where it is open."""
+    """The size of an axis; 0 for a symbolic axis."""
     return dim if isinstance(dim, int) else 0
 
 
 def _dtype(arg: NodeArg) -> Any:
-    """NumPy's element type of an input; the word ``string`` for texts, which are of several."""
+    """An input's element type in NumPy; the word ``string`` for strings, which NumPy has several types for."""
     name = NAMES.get(arg.type[7:-1], arg.type[7:-1])
     if not name:
         raise UsageError(f"the input {arg.name} has no element type", "Export the model with one")
@@ -359,7 +363,7 @@ def _dtype(arg: NodeArg) -> Any:
 
 
 def _array(arg: NodeArg, values: Sequence[Any]) -> Array:
-    """Lists of numbers or texts as an array."""
+    """Lists of numbers or strings as an array."""
     dtype = _dtype(arg)
     try:
         return np.array(values, object if dtype == "string" else dtype)

@@ -1,4 +1,4 @@
-"""Inputs of a model: from files, or drawn as what the model does with them suggests."""
+"""Inputs of a model: read from files, or drawn at random to suit the operators that read them."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ PASSED_ON = (
 """Operators whose result holds the elements of their first input."""
 
 STROKES = 64
-"""Rectangles of one colour in a drawn image."""
+"""Number of single-coloured rectangles in a drawn image."""
 
 BYTES = 256
-"""Values of a byte: whole numbers that a model computes with are drawn from them."""
+"""Number of values of a byte, from which integers for arithmetic are drawn."""
 
 
 def given_inputs(sources: Sequence[str], imported: Imported) -> dict[str, Array]:
-    """Arrays from ``FILE.npz`` (by name) and ``NAME=FILE.npy``. Raises ``UsageError`` for what does not fit."""
+    """Arrays from ``FILE.npz`` (by name) and ``NAME=FILE.npy``. Raises ``UsageError`` for files and arrays that do not
+    fit."""
     found: dict[str, Array] = {}
     for source in sources:
         name, sign, file = source.rpartition("=")
@@ -81,11 +82,12 @@ def _check(spec: TensorSpec, array: Array) -> None:
 def random_inputs(
     imported: Imported, seed: int = 0, given: Mapping[str, Array] | None = None, sizes: Sizes | None = None
 ) -> dict[str, Array]:
-    """Inputs of the model's shapes, at ``sizes`` of its open axes, that look like what it is for; those ``given`` stay.
+    """Random inputs of the model's shapes, at ``sizes`` of its symbolic axes, of plausible content; ``given`` arrays
+    are kept.
 
-    Images are smooth and lie between 0 and 1, positions in a table reach over the whole of it, masks are 1 and end in
-    some 0s, lengths are at most the largest axis, whole numbers that are computed with are bytes, other reals normal.
-    Raises ``UsageError`` for texts and other inputs that cannot be drawn.
+    Images are smooth, with values between 0 and 1. Indices cover the whole table. Masks are 1 and end in some 0s.
+    Lengths are at most the largest axis. Integers for arithmetic are bytes, and further reals are normally distributed.
+    Raises ``UsageError`` for strings and element types that cannot be drawn.
     """
     random = np.random.default_rng(seed)
     made: dict[str, Array] = {}
@@ -122,14 +124,15 @@ def _drawn(spec: TensorSpec, imported: Imported, sizes: Sizes, random: np.random
 
 
 def _is_image(shape: tuple[int, ...]) -> bool:
-    """Four axes, of which one at either end is of colours."""
+    """Whether a shape has four axes, with an axis of 1 or 3 colours first or last."""
     if len(shape) != 4:
         return False
     return any(c in (1, 3) and min(h, w) >= 8 for c, h, w in (shape[1:], (shape[3], *shape[1:3])))
 
 
 def _image(shape: tuple[int, ...], random: np.random.Generator) -> Array:
-    """Values between 0 and 1: a smooth ground (lines between 8 x 8 values), strokes of one colour each, some noise."""
+    """Values between 0 and 1: a smooth background (linear between 8 x 8 values), single-coloured rectangles, some
+    noise."""
     last = shape[1] not in (1, 3)
     n, c, h, w = (shape[0], shape[3], *shape[1:3]) if last else shape
     made = random.uniform(0.1, 0.9, (n, c, 8, 8))
@@ -153,7 +156,7 @@ def _reals(name: str, shape: tuple[int, ...], random: np.random.Generator) -> Ar
 
 
 def _mask(shape: tuple[int, ...]) -> Array:
-    """Ones, and zeros for the last eighth of the last axis."""
+    """Ones, with zeros in the last eighth of the last axis."""
     made = np.ones(shape)
     if shape:
         made[..., shape[-1] - shape[-1] // 8 :] = 0
@@ -161,13 +164,13 @@ def _mask(shape: tuple[int, ...]) -> Array:
 
 
 def _length(spec: TensorSpec, imported: Imported, sizes: Sizes) -> int:
-    """The second axis of the first other input that has one."""
+    """The second axis of the first further input of at least two axes; 1 without one."""
     others = (s.at(sizes).shape for s in imported.graph.inputs if s.name != spec.name and len(s.shape) > 1)
     return next(others, (1, 1))[1]
 
 
 def _limit(name: str, imported: Imported, sizes: Sizes) -> tuple[int | None, bool]:
-    """The size of the smallest table into which a value points, and whether the model computes with it."""
+    """The size of the smallest table that a value indexes, and whether the model computes with the value."""
     limits: list[int] = []
     computed = False
     for node, place in _uses(name, imported):
@@ -179,11 +182,11 @@ def _limit(name: str, imported: Imported, sizes: Sizes) -> tuple[int | None, boo
 
 
 NOT_COMPUTED = ("Shape", "Size", "Range", "ConstantOfShape", "Equal", "If", "Loop", "Gather", "TopK")
-"""Operators whose whole numbers are no quantities."""
+"""Operators whose integer inputs are not used in arithmetic."""
 
 
 def _uses(name: str, imported: Imported) -> Iterator[tuple[Any, int]]:
-    """The nodes that read a value, or what only moves or casts it, and at which place."""
+    """The nodes that read a value, also through moves and casts, with the input's position."""
     readers: dict[str, list[tuple[Any, int]]] = {}
     for node in imported.nodes:
         for place, read in enumerate(node.input):
@@ -200,7 +203,8 @@ def _uses(name: str, imported: Imported) -> Iterator[tuple[Any, int]]:
 
 
 def _values(node: Any, place: int, imported: Imported, sizes: Sizes) -> int | None:
-    """How many values from 0 on a whole number at this place of an operator may have: rows of a table, classes."""
+    """Number of values, from 0 on, that an index or class number at this input may have; ``None`` for other
+    integers."""
     attributes = {a.name: a.i for a in node.attribute}
     if node.op_type == "OneHot" and place == 0 and node.input[1] in imported.folded:
         return int(imported.folded[node.input[1]].reshape(-1)[0])

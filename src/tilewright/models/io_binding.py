@@ -16,43 +16,43 @@ from tilewright.models.sessions import dtype_kind, dtype_name, dtype_of, runtime
 
 
 class Bindable(Protocol):
-    """What a binding asks its session."""
+    """The session's methods that a binding calls."""
 
     def input(self, name: str) -> Any:
         """An input by name."""
 
     def wanted(self, names: Sequence[str] | None) -> list[str]:
-        """The outputs asked for."""
+        """The requested outputs."""
 
     def computed(self, feed: Mapping[str, Any]) -> dict[str, Array]:
         """All outputs by name."""
 
 
 class IOBinding:
-    """What a run of a session reads and writes; made by its ``io_binding()``.
+    """The memory that a run of a session reads and writes; a session's ``io_binding()`` makes it.
 
-    Memory that is bound must live as long as the binding. Outputs without memory of their own are given new arrays in
-    every run. Raises ``UsageError`` for names that the model does not have, and for other devices than the CPU.
+    Memory that is bound must live as long as the binding. Outputs without bound memory get new arrays in every run.
+    Raises ``UsageError`` for names that the model does not have, and for devices other than the CPU.
     """
 
     def __init__(self, session: Bindable) -> None:
         self.session = session
         self._inputs: dict[str, Any] = {}
-        self._outputs: dict[str, Any] = {}  # where each goes: an OrtValue, a view of memory, or None
+        self._outputs: dict[str, Any] = {}  # the target: an OrtValue, a view of memory, or None
         self._made: dict[str, Any] = {}
 
     def bind_cpu_input(self, name: str, arr_on_cpu: Array) -> None:
-        """Read an input from this array, as it is when the session runs."""
+        """Reads an input from this array, as it is when the session runs."""
         self._inputs[self.session.input(name).name] = arr_on_cpu
 
     def bind_ortvalue_input(self, name: str, ortvalue: Any) -> None:
-        """Read an input from an ``OrtValue``."""
+        """Reads an input from an ``OrtValue``."""
         self._inputs[self.session.input(name).name] = ortvalue
 
     def bind_input(
         self, name: str, device_type: str, device_id: int, element_type: Any, shape: Sequence[int], buffer_ptr: int
     ) -> None:
-        """Read an input from the memory at an address. ``element_type``: NumPy's, or ONNX's number of it."""
+        """Reads an input from the memory at an address. ``element_type``: NumPy's type, or ONNX's number of it."""
         _check_device(device_type)
         self._inputs[self.session.input(name).name] = _view(buffer_ptr, element_type, shape)
 
@@ -60,7 +60,7 @@ class IOBinding:
         self, name: str, device_type: str = "cpu", device_id: int = 0, element_type: Any = None,
         shape: Sequence[int] | None = None, buffer_ptr: int | None = None,
     ) -> None:  # fmt: skip
-        """Write an output to the memory at an address, or to a new array where there is none."""
+        """Writes an output to the memory at an address, or to a new array without an address."""
         _check_device(device_type)
         (name,) = self.session.wanted([name])
         if buffer_ptr is None:
@@ -71,22 +71,22 @@ class IOBinding:
             self._outputs[name] = _view(buffer_ptr, element_type, shape)
 
     def bind_ortvalue_output(self, name: str, ortvalue: Any) -> None:
-        """Write an output to an ``OrtValue``."""
+        """Writes an output to an ``OrtValue``."""
         (name,) = self.session.wanted([name])
         self._outputs[name] = ortvalue
 
     def synchronize_inputs(self) -> None:
-        """Nothing: copies to the CPU have ended when they return."""
+        """Does nothing: copies to the CPU have ended when they return."""
 
     def synchronize_outputs(self) -> None:
-        """Nothing: a run has ended when it returns."""
+        """Does nothing: a run has ended when it returns."""
 
     def clear_binding_inputs(self) -> None:
-        """Forget what inputs are bound to."""
+        """Removes the bindings of inputs."""
         self._inputs.clear()
 
     def clear_binding_outputs(self) -> None:
-        """Forget what outputs are bound to, and what the last run gave."""
+        """Removes the bindings of outputs, and the last run's outputs."""
         self._outputs.clear()
         self._made.clear()
 
@@ -99,7 +99,7 @@ class IOBinding:
         return [(memory_of(v) if is_ort_value(v) else v).copy() for v in self._made.values()]
 
     def run(self) -> None:
-        """Run the session; its own ``run_with_iobinding`` calls this."""
+        """Runs the session; its ``run_with_iobinding`` calls this."""
         if not self._outputs:
             raise UsageError("At least one output should be requested", "Bind one: bind_output(name)")
         made = self.session.computed(self._inputs)
@@ -111,23 +111,23 @@ class IOBinding:
 
 
 def is_ort_value(value: Any) -> bool:
-    """Whether a value is one of onnxruntime's ``OrtValue``s."""
+    """Whether a value is an ``OrtValue`` of onnxruntime."""
     return isinstance(value, runtime().OrtValue)
 
 
 def ort_value(value: Any) -> Any:
-    """An ``OrtValue`` of an array's memory; itself where it is one."""
+    """An ``OrtValue`` of an array's memory; an ``OrtValue`` is returned as it is."""
     if is_ort_value(value):
         return value
     dtype, make = dtype_of(value), runtime().OrtValue
-    if dtype in BITS or value.dtype.isbuiltin != 1:  # onnxruntime takes those of NumPy alone
+    if dtype in BITS or value.dtype.isbuiltin != 1:  # onnxruntime takes NumPy's own types only
         bits = value.view(np.dtype(f"uint{8 * value.dtype.itemsize}"))
         return make.ortvalue_from_numpy_with_onnx_type(bits, dtype_kind(dtype))
     return make.ortvalue_from_numpy(value)
 
 
 def memory_of(value: Any) -> Array:
-    """A view of the memory of an ``OrtValue`` that holds a tensor. Raises ``UsageError`` for others."""
+    """A view of the memory of an ``OrtValue`` that holds a tensor. Raises ``UsageError`` for other contents."""
     if not value.is_tensor() or value.device_name() != "cpu":
         raise UsageError("the OrtValue holds no tensor on the CPU", "Make it with OrtValue.ortvalue_from_numpy")
     if value.element_type() == dtype_kind("string"):

@@ -1,7 +1,7 @@
-"""Whole numbers that a model computes from open sizes: lengths of axes, and what shapes are put together from them.
+"""Integers that a model computes from symbolic sizes: lengths of axes, and shapes put together from them.
 
-ONNX's operators on such values, element by element in expressions of sizes: an array of Python objects holds numbers
-and :class:`~tilewright.extent.Extent`. What an operator gives for some sizes alone it does not give here.
+Evaluates ONNX's operators elementwise on arrays of Python objects: numbers and :class:`~tilewright.extent.Extent`. A
+result that differs within the range of sizes is treated as unknown.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from tilewright.extent import Extent, for_every_size, larger, smaller
 from tilewright.models.model_file import STANDARD, Array, onnx_module
 
 MOST = 256
-"""Elements of an array of lengths."""
+"""Most elements of an array of lengths."""
 
 Shapes = Callable[[str], tuple[int, ...] | None]
 
 
 @dataclass(frozen=True, eq=False)
 class Lengths:
-    """Whole numbers in expressions of open sizes: an array of objects, and the element type that the model gives it."""
+    """Integers as expressions of symbolic sizes: an array of objects, and the element type in the model."""
 
     values: Array
     dtype: str
 
     def at(self, sizes: Mapping[str, int]) -> Array:
-        """The numbers for these sizes."""
+        """The numbers at these sizes."""
         flat = [n.at(sizes) if isinstance(n, Extent) else n for n in self.values.reshape(-1)]
         return np.array(flat, self.dtype).reshape(self.values.shape)
 
 
 def lengths_of(node: Any, known: Callable[[str], Array | None], shape_of: Shapes) -> Array | None:
-    """What a node of one result gives, as an array of objects; ``None`` where it is no such operator or not known.
+    """A node's single result as an array of objects; ``None`` for unsupported operators and unknown inputs.
 
-    ``known``: constants and lengths by name, ``shape_of``: a value's shape where that is known.
+    ``known``: returns constants and lengths by name. ``shape_of``: returns a value's shape, or ``None``.
     """
     rule = RULES.get(node.op_type) if node.domain in STANDARD else None
     if rule is None or len(node.output) != 1:
@@ -62,7 +62,7 @@ def lengths_of(node: Any, known: Callable[[str], Array | None], shape_of: Shapes
 
 
 def open_lengths(lengths: Array) -> bool:
-    """Whether they differ from size to size."""
+    """Whether an array of lengths depends on symbolic sizes."""
     return any(isinstance(n, Extent) for n in lengths.reshape(-1))
 
 
@@ -84,7 +84,7 @@ def _array(values: list[Any]) -> Array:
 
 
 Read = list[Any]
-"""Inputs as arrays of objects, ``None`` for an absent one."""
+"""Inputs as arrays of objects, ``None`` for an absent input."""
 
 
 def _axes(read: Read, a: Mapping[str, Any]) -> tuple[int, ...] | None:
@@ -94,7 +94,7 @@ def _axes(read: Read, a: Mapping[str, Any]) -> tuple[int, ...] | None:
 
 
 def _whole(values: Array) -> tuple[int, ...]:
-    """Numbers that are the same for every size. Raises ``ValueError``."""
+    """Integers that are independent of symbolic sizes. Raises ``ValueError``."""
     if open_lengths(values):
         raise ValueError("of many sizes")
     return tuple(int(n) for n in values.reshape(-1))
@@ -134,7 +134,7 @@ def _elementwise(fn: Callable[..., Any]) -> Callable[[Read, Mapping[str, Any]], 
 
 
 def _quotient(x: int, y: int) -> int:
-    """Whole numbers are divided towards zero."""
+    """The quotient; ONNX rounds towards zero, so negative operands are refused."""
     if x < 0 or y <= 0:
         raise ValueError("a negative number")
     return x // y
@@ -143,7 +143,7 @@ def _quotient(x: int, y: int) -> int:
 def _equal(x: int, y: int) -> bool:
     if not isinstance(x, Extent) and not isinstance(y, Extent):
         return x == y
-    return not (x - y)  # for some sizes alone it is not known
+    return not (x - y)  # undecided where only some sizes are equal
 
 
 def _ones(read: Read, a: Mapping[str, Any]) -> Array | None:
@@ -175,4 +175,4 @@ RULES: dict[str, Callable[[Read, Mapping[str, Any]], Array | None]] = {
     "Or": _elementwise(lambda x, y: x or y), "Where": _elementwise(lambda c, x, y: x if c else y),
     "Max": _elementwise(larger), "Min": _elementwise(smaller),
 }  # fmt: skip
-"""By operator: results of inputs as arrays of objects, and of attributes."""
+"""Functions of inputs, as arrays of objects, and attributes, by operator."""

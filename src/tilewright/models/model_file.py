@@ -1,4 +1,5 @@
-"""Reading ONNX files: sizes of dynamic axes given, weights read when they are asked for, faults said in one line."""
+"""Reads ONNX files: checks them, resolves the sizes of dynamic axes, loads weights on demand, and reports faults in one
+line."""
 
 from __future__ import annotations
 
@@ -19,20 +20,21 @@ from tilewright.size_ranges import span_of
 Array = np.ndarray[Any, Any]
 
 OPSETS = (7, 28)
-"""Versions of ONNX's operator set whose operators kernels may compute. Models keep theirs: nothing is converted."""
+"""Versions of ONNX's operator set whose operators kernels may compute. Models keep their version; nothing is
+converted."""
 
 MOST_NODES = 1_000_000
-"""Operators that a model may have once its functions stand where they are called."""
+"""Most operators of a model after its functions have been inlined."""
 
 BESIDE = 1 << 30
-"""Bytes of constants of nodes that are read from beside the model; those of its initializers stay there."""
+"""Most bytes of nodes' constants that are loaded from external files; initializers stay in their files."""
 
 STANDARD = ("", "ai.onnx")
 """Names of the domain of ONNX's own operators."""
 
 
 def operator_name(node: Any) -> str:
-    """A node's operator, behind its domain where that is not ONNX's own."""
+    """A node's operator, prefixed with its domain unless that is ONNX's own."""
     return str(node.op_type) if node.domain in STANDARD else f"{node.domain}.{node.op_type}"
 
 
@@ -51,10 +53,10 @@ def onnx_module() -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A sound ``ModelProto`` in its own operator set.
+    """A checked ``ModelProto`` in its own operator set.
 
-    ``path``: the file that it was read from, beside which its external data lies. ``shapes``: of its inputs, by name,
-    every axis with its size, or an extent where it stays open.
+    ``path``: the file that it was read from; external data lies next to it. ``shapes``: the inputs' shapes by name;
+    each axis is a number, or an extent if its size is symbolic.
     """
 
     proto: Any
@@ -62,22 +64,22 @@ class Model:
     shapes: Mapping[str, tuple[int, ...]]
 
     def opset(self, domain: str = "") -> int:
-        """The version of a domain's operator set; 0 where the model imports none."""
+        """The version of a domain's operator set; 0 for a domain that the model does not import."""
         names = STANDARD if domain in STANDARD else (domain,)
         return next((s.version for s in self.proto.opset_import if s.domain in names), 0)
 
     @cached_property
     def open_sizes(self) -> Mapping[str, Extent]:
-        """The sizes that stay open, by name."""
+        """The symbolic sizes by name."""
         return open_sizes(n for shape in self.shapes.values() for n in shape)
 
     def at(self, sizes: Mapping[str, int]) -> Model:
-        """The model for sizes of its open axes, by name."""
+        """The model at fixed values of its symbolic sizes."""
         return Model(self.proto, self.path, {name: shape_at(shape, sizes) for name, shape in self.shapes.items()})
 
     @property
     def named_sizes(self) -> dict[str, int]:
-        """Sizes of the inputs' axes by name, of names that stand for one size."""
+        """Sizes of the inputs' axes by name, for names that stand for a single size."""
         found: dict[str, set[int]] = {}
         for value in self.proto.graph.input:
             for dim, size in zip(value.type.tensor_type.shape.dim, self.shapes.get(value.name, ()), strict=False):
@@ -86,7 +88,7 @@ class Model:
         return {name: sizes.pop() for name, sizes in found.items() if len(sizes) == 1}
 
     def array(self, tensor: Any) -> Array:
-        """What a ``TensorProto`` holds; external data stays in its file until it is read. Raises ``UsageError``."""
+        """The array of a ``TensorProto``. External data is memory-mapped. Raises ``UsageError``."""
         onnx = onnx_module()
         folder = Path() if self.path is None else self.path.parent
         try:
@@ -107,7 +109,7 @@ class Model:
             raise ValueError(f"{where['location']} lies outside of the model's folder")
         dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)
         shape = tuple(tensor.dims)
-        if dtype.name in ("int4", "uint4", "float4_e2m1fn", "int2", "uint2"):  # two or more an element's byte
+        if dtype.name in ("int4", "uint4", "float4_e2m1fn", "int2", "uint2"):  # packed types, several elements a byte
             made: Array = onnx.numpy_helper.to_array(tensor, str(folder))
             return made
         if 0 in shape:
@@ -119,11 +121,11 @@ class Model:
 
 
 Size = Union[int, tuple[int, int]]
-"""Of an axis: a number, or the least and the greatest where it stays open."""
+"""The size of an axis: a number, or the least and the greatest value of a symbolic size."""
 
 
 def size_of(name: str, given: object) -> Size:
-    """A size of an axis: a number, two numbers, or the text of either as commands take it. Raises ``UsageError``."""
+    """A size of an axis from a number, two numbers, or their text as commands take it. Raises ``UsageError``."""
     if isinstance(given, str):
         given = span_of(given) or (int(given) if given.isdecimal() else given)
     if isinstance(given, list | tuple) and len(given) == 2 and all(map(_whole, given)):
@@ -138,10 +140,10 @@ def _whole(given: object) -> TypeGuard[int]:
 
 
 def read_model(path: str | os.PathLike[str] | Model, sizes: Mapping[str, Size] | None = None) -> Model:
-    """The model in a file, or one that was read for other sizes, with the shapes of its inputs.
+    """The model in a file, or a model that was read for other sizes, with the shapes of its inputs.
 
-    ``sizes``: of dynamic axes, by name. Raises ``UsageError`` for a file that is missing or damaged, an operator set
-    that is too new, an axis without a size, a range that is none, and a size that no axis has.
+    ``sizes``: sizes of dynamic axes, by name. Raises ``UsageError`` for a missing or damaged file, an operator set that
+    is too new, an axis without a size, an invalid range, and a size of an unknown axis.
     """
     if isinstance(path, Model):
         return prepared(path.proto, sizes, path.path)
@@ -149,7 +151,7 @@ def read_model(path: str | os.PathLike[str] | Model, sizes: Mapping[str, Size] |
 
 
 def read_proto(source: str | os.PathLike[str] | bytes) -> Any:
-    """The sound ``ModelProto`` of a file or of its bytes, local functions inlined. Raises ``UsageError``."""
+    """The checked ``ModelProto`` of a file or of its bytes, with local functions inlined. Raises ``UsageError``."""
     onnx = onnx_module()
     file = Path("the model" if isinstance(source, bytes) else source)
     if not isinstance(source, bytes) and not file.is_file():
@@ -176,7 +178,7 @@ def read_proto(source: str | os.PathLike[str] | bytes) -> Any:
             proto = onnx.inliner.inline_local_functions(proto)
         for value in (*proto.graph.input, *proto.graph.output, *proto.graph.value_info):
             for dim in value.type.tensor_type.shape.dim:
-                if dim.dim_value < 0:  # so some exporters write an open axis
+                if dim.dim_value < 0:  # some exporters write a dynamic axis so
                     dim.ClearField("dim_value")
     except OSError as e:
         raise UsageError(f"cannot read {file}: {e.strerror or e}", "Name an ONNX model with its data beside it") from e
@@ -187,14 +189,14 @@ def read_proto(source: str | os.PathLike[str] | bytes) -> Any:
 
 
 def prepared(proto: Any, sizes: Mapping[str, Size] | None = None, path: Path | None = None) -> Model:
-    """A sound ``ModelProto`` with the sizes of its inputs, as :func:`read_model` gives it."""
+    """A checked ``ModelProto`` with the sizes of its inputs, as :func:`read_model` returns it."""
     given, file = dict(sizes or {}), "the model" if path is None else str(path)
     version = Model(proto, path, {}).opset()
     if version > OPSETS[1]:
         raise UsageError(f"{file} uses operator set {version}", f"Export it with {OPSETS[0]} to {OPSETS[1]}")
     initialized = {t.name for t in proto.graph.initializer} | {t.values.name for t in proto.graph.sparse_initializer}
     inputs = [v for v in proto.graph.input if v.name not in initialized]
-    named: dict[str, set[str]] = {}  # of dynamic axes, with their places
+    named: dict[str, set[str]] = {}  # dynamic axes, each with its inputs and axis numbers
     for value in inputs:
         if not value.type.HasField("tensor_type"):
             raise UsageError(
@@ -228,18 +230,18 @@ def prepared(proto: Any, sizes: Mapping[str, Size] | None = None, path: Path | N
 
 
 def _own(dim: Any) -> int:
-    """An axis's own size; below 0 where it has none."""
+    """An axis' own size; below 0 for a dynamic axis."""
     return int(dim.dim_value) if dim.HasField("dim_value") else -1
 
 
 def _axis(value: str, place: int, dim: Any, sizes: Mapping[str, Size]) -> str:
-    """The name by which an axis is given. Axes that share a name may each be given by place."""
+    """The name under which an axis' size is given: its input and axis number if that is given, else its own name."""
     at = f"{value}.{place}"
     return at if at in sizes else str(dim.dim_param) or at
 
 
 def _size(value: str, place: int, dim: Any, sizes: Mapping[str, Size]) -> int:
-    """The size of an axis: its own, or the one given. An axis of no elements may be given another size."""
+    """The size of an axis: its own, or the given size. A dynamic axis written as 0 takes the given size too."""
     if _own(dim) > 0:
         return _own(dim)
     name = _axis(value, place, dim, sizes)
@@ -252,7 +254,7 @@ def _size(value: str, place: int, dim: Any, sizes: Mapping[str, Size]) -> int:
 
 
 def extent(name: str, low: int, high: int) -> int:
-    """A size from ``low`` to ``high``, both included. Raises ``UsageError`` where there is none."""
+    """A symbolic size from ``low`` to ``high``, both included; a number if they are equal. Raises ``UsageError``."""
     if not 1 <= low <= high:
         ordered = f"{max(1, min(low, high))}..{max(1, low, high)}"
         raise UsageError(
@@ -262,13 +264,13 @@ def extent(name: str, low: int, high: int) -> int:
 
 
 def subgraphs(node: Any) -> Iterator[Any]:
-    """The graphs that a node holds."""
+    """The subgraphs of a node."""
     for a in node.attribute:
         yield from [a.g] if a.HasField("g") else a.graphs
 
 
 def _inner_tensors(graph: Any) -> Iterator[Any]:
-    """The constants that nodes hold, and those of their subgraphs."""
+    """The constants in nodes' attributes and in their subgraphs."""
     for node in graph.node:
         for attribute in node.attribute:
             yield from [attribute.t] if attribute.HasField("t") else attribute.tensors
@@ -278,7 +280,7 @@ def _inner_tensors(graph: Any) -> Iterator[Any]:
 
 
 def _inlined(proto: Any) -> int:
-    """How many operators a model has once its functions, which may call each other, stand where they are called."""
+    """Number of operators after inlining the model's functions, which may call each other."""
     bodies = {(f.domain, f.name): f.node for f in proto.functions}
     counts: dict[tuple[str, str], int] = {}
 
@@ -287,7 +289,7 @@ def _inlined(proto: Any) -> int:
         for node in nodes:
             name = (node.domain, node.op_type)
             if name in bodies and name not in counts:
-                counts[name] = MOST_NODES + 1  # where it calls itself
+                counts[name] = MOST_NODES + 1  # a function that calls itself
                 counts[name] = of(bodies[name])
             total += counts.get(name, 1) + sum(of(g.node) for g in subgraphs(node))
         return total
@@ -296,7 +298,7 @@ def _inlined(proto: Any) -> int:
 
 
 def _skeleton(onnx: Any, proto: Any) -> Any:
-    """What there is to check of a model: everything but its weights; results may come without types."""
+    """A copy of the model without weights, for ONNX's checker; missing types of inputs and outputs are filled in."""
     made = onnx.ModelProto()
     made.ir_version = proto.ir_version
     made.opset_import.extend(proto.opset_import)

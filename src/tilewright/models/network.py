@@ -1,4 +1,4 @@
-"""A model that runs: its tuned groups as sequences of kernels, the rest in onnxruntime."""
+"""A runnable model: its tuned groups as sequences of kernels, the remaining nodes in onnxruntime."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ ALL, GAINING, ALONE = "all kernels", "kernels where they gain", "onnxruntime alo
 
 
 class Network:
-    """``run(inputs)``: arrays by name, to the model's outputs by name.
+    """A runnable model; ``run(inputs)`` takes arrays by name and returns the model's outputs by name.
 
-    Where the model's axes stay open the inputs say their sizes. What has kernels in ``library`` is computed by them,
-    the rest by onnxruntime on ``threads`` threads; without a library onnxruntime runs the file as it is. ``without``:
-    outputs whose groups are left to onnxruntime all the same. Raises ``UsageError`` where onnxruntime is not installed
-    or refuses the model.
+    With symbolic sizes the inputs' shapes determine them. Groups with kernels in ``library`` run by these kernels, the
+    remaining nodes by onnxruntime on ``threads`` threads. Without a library onnxruntime runs the file as it is.
+    ``without``: outputs of groups that are left to onnxruntime although they have kernels. Raises ``UsageError`` where
+    onnxruntime is not installed or refuses the model.
 
-    ``device``: a backend's name and a device's number, where kernels run there and not on the processor; runs then take
-    turns, and each waits for the device.
+    ``device``: a backend's name and a device's number if kernels run on a device. Runs then exclude each other, and
+    each waits for the device.
 
-    ``form``: which of the model's forms it is; ``why``: the same in a line, with what speaks for it. ``comparison``:
-    with the other forms, where this one was chosen among them. ``untuned``: numbers of the nodes without kernels.
-    ``file``: the file in onnxruntime, where it computes all.
+    ``form``: the form of the network. ``why``: the form and the reason for it, in a line. ``comparison``: the measured
+    comparison of forms, if there was one. ``untuned``: numbers of the nodes without kernels. ``file``: the file's
+    onnxruntime session, if onnxruntime computes the whole model.
     """
 
     def __init__(
@@ -68,7 +68,8 @@ class Network:
         self.untuned = frozenset(u.node for p, _ in self.parts for u in p.units if u.group is None)
 
     def run(self, inputs: Mapping[str, Array], seconds: list[float] | None = None) -> Values:
-        """The outputs. ``seconds``: takes the time of every part. Raises ``UsageError`` for inputs that do not fit."""
+        """The outputs. ``seconds``: receives the time of every part. Raises ``UsageError`` for inputs that do not
+        fit."""
         if self.file is not None and seconds is None:
             return self.file.run(inputs)
         values, folded = self._values(inputs, seconds), self.extracted.imported.folded
@@ -79,11 +80,12 @@ class Network:
         }
 
     def values(self, inputs: Mapping[str, Array]) -> Values:
-        """Everything that passes from part to part, as kernels and onnxruntime store it."""
+        """All values that pass between parts, in the form in which kernels and onnxruntime store them."""
         return self._values(inputs, None, True)
 
     def _values(self, inputs: Mapping[str, Array], seconds: list[float] | None, every: bool = False) -> Values:
-        """What parts give to the host; ``every``: and what stays on a device."""
+        """Runs the parts and returns their results for the host; with ``every`` also the results that stay on a
+        device."""
         sizes, lengths = self._sized(inputs)
         values: Values = {**inputs, **lengths}
         with self._turn:
@@ -97,7 +99,7 @@ class Network:
         return values
 
     def sizes_to_try(self, inputs: Mapping[str, Array]) -> list[dict[str, int]]:
-        """Sizes that show whether a network is right: the least, some between and the greatest, or those of inputs.
+        """Sizes for checking a network: the least, one in between and the greatest, or the sizes of ``inputs``.
 
         Raises ``UsageError`` for inputs that do not fit.
         """
@@ -108,11 +110,11 @@ class Network:
         return list({tuple(sizes.values()): sizes for sizes in ({**sizes, **known} for sizes in every)}.values())
 
     def sizes_of(self, inputs: Mapping[str, Array]) -> Sizes:
-        """The sizes of the open axes. Raises ``UsageError`` for inputs that do not fit."""
+        """The values of the symbolic sizes. Raises ``UsageError`` for inputs that do not fit."""
         return self._sized(inputs)[0]
 
     def _sized(self, inputs: Mapping[str, Array]) -> tuple[Sizes, Values]:
-        """The sizes of the open axes, and the values that follow from them, by the inputs' shapes."""
+        """The values of the symbolic sizes, by the inputs' shapes, and the model's values that follow from them."""
         imported = self.extracted.imported
         if not imported.model.open_sizes:
             return NO_SIZES, {}
@@ -127,12 +129,12 @@ class Network:
         return found
 
     def takes(self, shapes: Mapping[str, tuple[int, ...]]) -> bool:
-        """Whether inputs of these shapes, all of them, are of its sizes."""
+        """Whether the shapes of all inputs fit the model's sizes."""
         own = self.extracted.imported.model.shapes
         return sizes_of((own[n], shape) for n, shape in shapes.items()) is not None
 
     def _typed_output(self, name: str, value: Any) -> Any:
-        """Kernels store bfloat16 and 8-bit reals as the whole numbers of their bits."""
+        """An output in its own type: kernels store bfloat16 and 8-bit reals as integers of the same bits."""
         dtype = self.extracted.imported.graph.values[name].dtype
         return value.view(np.dtype(dtype)) if dtype in BITS and BITS[dtype] == value.dtype.name else value
 
@@ -143,13 +145,13 @@ class Network:
 
     @property
     def served(self) -> dict[str, int]:
-        """How often each tuned computation is called in a run, by its name."""
+        """Number of calls of each tuned computation in a run, by its name."""
         kernels = [u.group for p, _ in self.parts for u in p.units if u.group is not None and u.group.family != "view"]
         return dict(Counter(g.name for g in kernels))
 
     @property
     def left(self) -> dict[str, dict[str, Any]]:
-        """The operators that onnxruntime computes: how often, and why."""
+        """The operators that onnxruntime computes, with number of calls and reason."""
         nodes = self.extracted.imported.nodes
         found: dict[str, list[str]] = {}
         for number in (u.node for p, _ in self.parts for u in p.units if u.group is None):
@@ -160,7 +162,7 @@ class Network:
     # ----------------------------------------------------------------- parts
 
     def _kernels(self) -> Iterator[Computed]:
-        """The parts of ours, in order."""
+        """The kernel parts, in order."""
         if self.device is None:
             return (on_processor(self.extracted, self._plan, p) for p in self._plan.parts if p.ours)
         return iter(on_device(self.extracted, self._plan))
@@ -171,7 +173,8 @@ class Network:
         return InRuntime(part.inputs, session)
 
     def session_of(self, numbers: Iterable[int], inputs: Sequence[str], outputs: Sequence[str]) -> Session:
-        """Nodes of the model, by number, in onnxruntime. Raises ``UsageError`` where it refuses them."""
+        """Nodes of the model, by number, as an onnxruntime session. Raises ``UsageError`` where onnxruntime refuses
+        them."""
         imported = self.extracted.imported
         nodes = [imported.nodes[n] for n in sorted(numbers)]
         wanted = {x for n in nodes for x in reads_of(n)}
@@ -180,7 +183,8 @@ class Network:
         return Session(*part_of(imported.model, nodes, typed, outputs, constants), self.threads)
 
     def _typed(self, name: str) -> Any:
-        """The type of a value that a session reads: known, or as the session that gives it says."""
+        """The type of a value that a session reads: the imported type, or the type that the producing session
+        reports."""
         imported = self.extracted.imported
         if name in imported.unshaped:
             return self._types[name]
@@ -192,7 +196,7 @@ class Network:
 
 
 def _told(shapes: Mapping[str, tuple[int, ...]], inputs: Mapping[str, Array]) -> Sizes:
-    """The sizes that inputs of these shapes have."""
+    """The sizes that the inputs' shapes determine. Raises ``UsageError`` for shapes that do not fit."""
     found = sizes_of((s, inputs[n].shape) for n, s in shapes.items())
     if found is None:
         raise misfit({n: inputs[n].shape for n in shapes}, shapes)
@@ -200,7 +204,7 @@ def _told(shapes: Mapping[str, tuple[int, ...]], inputs: Mapping[str, Array]) ->
 
 
 def misfit(given: Mapping[str, tuple[int, ...]], shapes: Mapping[str, tuple[int, ...]]) -> UsageError:
-    """The error of inputs whose shapes are none of a model's, of which some axes are open."""
+    """The error for inputs whose shapes do not fit a model with symbolic sizes."""
     known: dict[str, int] = {}
     for name, shape in shapes.items():
         if len(shape) != len(given[name]):

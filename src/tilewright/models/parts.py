@@ -1,4 +1,4 @@
-"""Which parts of a model run by tuned kernels, which by onnxruntime, and in what order."""
+"""Divides a model into parts that tuned kernels or onnxruntime compute, and orders them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DeviceName = tuple[str, int]
 
 @dataclass(frozen=True)
 class Unit:
-    """A group of ours, or the number of a node of the model; what it reads and gives."""
+    """A group that kernels compute, or a node that onnxruntime computes, by number, with its inputs and outputs."""
 
     group: Group | None
     node: int
@@ -33,7 +33,8 @@ class Unit:
 
 @dataclass(eq=False)
 class Part:
-    """Units of one kind in a row. ``inputs`` come from outside or earlier parts; ``outputs`` are read later."""
+    """Consecutive units of one kind. ``ours``: whether kernels compute them. ``inputs`` come from outside or earlier
+    parts; ``outputs`` are read later."""
 
     ours: bool
     units: list[Unit]
@@ -50,10 +51,10 @@ class Parts:
 
 
 def place_of(target: str = "auto", device: str = "auto") -> tuple[Target, DeviceName | None]:
-    """The target of the kernels that run at a place, and the device; no device where that is the processor.
+    """The target of the kernels and the device that runs them; ``None`` for the processor.
 
-    ``target`` and ``device`` as ``tilewright tune`` takes them. Raises ``UsageError`` for names that are not known or
-    do not go together, ``TargetUnavailable`` where this machine lacks what they need.
+    ``target`` and ``device`` as ``tilewright tune`` takes them. Raises ``UsageError`` for names that are unknown or do
+    not fit together, and ``TargetUnavailable`` where this machine lacks what they need.
     """
     backend = choose_backend(target, device)
     if backend.in_process:
@@ -65,17 +66,17 @@ def place_of(target: str = "auto", device: str = "auto") -> tuple[Target, Device
 def parts_of(
     extracted: Extracted, library: Library, without: Collection[str] = (), device: DeviceName | None = None
 ) -> Parts:
-    """Everything that has tuned kernels in ``library``, for each of its sizes, is ours, in the layouts that take the
-    least time together: on ``device``, else on the processor.
+    """The parts of a model, where groups with tuned kernels for all of their sizes run as kernels, in the fastest
+    layouts.
 
-    ``without``: outputs, by their own names, whose groups are left to onnxruntime all the same. Values that nothing
-    needs are not computed.
+    ``library``: the tuned kernels, for ``device`` or else for the processor. ``without``: outputs, by original names,
+    of groups that are left to onnxruntime although they have kernels. Values that no output needs are not computed.
     """
     graph, imported = extracted.channels.graph, extracted.imported
     moves = extracted.channels.moves
     kernels: dict[str, Tuned[Any]] = {}
     ours: dict[str, Group] = {}
-    written: set[str] = set()  # by kernels, views of that included
+    written: set[str] = set()  # values that kernels write, and views of them
     places = Places(graph.values)
     available = {s.name for s in graph.inputs} | set(imported.lengths)
     found: dict[str, Tuned[Any] | None] = {}
@@ -97,7 +98,7 @@ def parts_of(
         if not all(n in imported.producer for n in outside):
             continue
         kernel = None
-        if g.family == "view":  # onnxruntime's values are copied into a concatenation of ours
+        if g.family == "view":  # onnxruntime's values would have to be copied into a concatenation of ours
             served = bool(written.intersection(g.inputs) if len(g.inputs) > 1 else not outside) and places.put(g)
         else:
             kernel = kernel_of(g)
@@ -115,7 +116,7 @@ def parts_of(
 
 
 def undivided(extracted: Extracted) -> Parts:
-    """All of the model as one part of onnxruntime's, which is given every input."""
+    """The whole model as one part of onnxruntime, which receives every input."""
     graph = extracted.imported.graph
     inputs = tuple(s.name for s in graph.inputs)
     units = _needed(extracted, {}, {*inputs, *extracted.imported.lengths})
@@ -123,7 +124,7 @@ def undivided(extracted: Extracted) -> Parts:
 
 
 def own_name(value: str) -> str:
-    """A value's name with channels first, where it may have channels last."""
+    """A value's original name, which it has with channels first."""
     return original(value, 0)[0]
 
 
@@ -154,7 +155,7 @@ def _needed(extracted: Extracted, ours: Mapping[str, Group], available: Iterable
 
 
 def _in_rows(units: Sequence[Unit], available: Iterable[str]) -> list[Part]:
-    """An order that changes between the two kinds seldom: each goes on while anything of its kind is ready."""
+    """An order with few changes between the two kinds: a part grows while any unit of its kind is ready."""
     ready, left = set(available), list(units)[::-1]
     parts: list[Part] = []
     while left:
@@ -174,7 +175,7 @@ def _in_rows(units: Sequence[Unit], available: Iterable[str]) -> list[Part]:
 
 
 def _connect(parts: Sequence[Part], outputs: Sequence[str]) -> None:
-    """What each part takes and gives."""
+    """Determines the inputs and outputs of each part."""
     later = set(outputs)
     for part in reversed(parts):
         given = [n for u in part.units for n in u.gives]

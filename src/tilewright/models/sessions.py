@@ -1,4 +1,5 @@
-"""onnxruntime: whole models and parts of them, large weights handed over where they lie, bfloat16 in float32."""
+"""onnxruntime sessions for whole models and parts of them; large weights are shared without copying, and bfloat16 runs
+in float32."""
 
 from __future__ import annotations
 
@@ -14,15 +15,15 @@ from tilewright.kernels.expression.expr import BITS
 from tilewright.models.model_file import Array, Model, onnx_module, subgraphs
 
 LARGE = 1 << 16
-"""Bytes of a constant that is handed over beside a model instead of within it, whose messages end at 2 GiB."""
+"""Bytes above which a constant is passed beside the model: protobuf messages end at 2 GiB."""
 
 BFLOAT16 = {"bfloat16": "float32"}
-"""onnxruntime has few kernels for bfloat16 on CPUs, and its arrays are none of NumPy's: float32 stands for it."""
+"""Element types that are replaced: onnxruntime has few CPU kernels for bfloat16, and no NumPy arrays of it."""
 
 
 @cache
 def dtype_name(kind: int) -> str:
-    """The name of one of ONNX's element types, NumPy's own where it has one."""
+    """The NumPy name of an ONNX element type; ``string`` for strings."""
     onnx = onnx_module()
     if kind == onnx.TensorProto.STRING:
         return "string"
@@ -31,7 +32,7 @@ def dtype_name(kind: int) -> str:
 
 @cache
 def dtype_kind(name: str) -> int:
-    """ONNX's element type of that name."""
+    """ONNX's number of an element type, by its name."""
     kinds = (int(k) for k in onnx_module().TensorProto.DataType.values() if k)
     return next(k for k in kinds if dtype_name(k) == name)
 
@@ -42,17 +43,17 @@ def dtype_of(array: Array) -> str:
 
 
 def tensor_value(name: str, dtype: str, shape: Sequence[int | None] | None) -> Any:
-    """A ``ValueInfoProto`` of a tensor; ``None`` for what is not known of its shape."""
+    """A ``ValueInfoProto`` of a tensor; ``None`` for an unknown shape or dimension."""
     return onnx_module().helper.make_tensor_value_info(name, dtype_kind(dtype), shape)
 
 
 def reads_of(node: Any) -> list[str]:
-    """Values that a node reads, its subgraphs among them."""
+    """Values that a node and its subgraphs read."""
     return [n for n in dict.fromkeys((*node.input, *captured(node))) if n]
 
 
 def fixed_shape(kind: Any) -> tuple[int, ...] | None:
-    """The shape that a tensor's ``TypeProto`` states; ``None`` where it leaves a size open, or is another's."""
+    """The shape that a tensor's ``TypeProto`` states; ``None`` where a size is missing, or for other types."""
     if kind is None or not kind.HasField("tensor_type") or not kind.tensor_type.HasField("shape"):
         return None
     dims = kind.tensor_type.shape.dim
@@ -72,15 +73,15 @@ def captured(node: Any) -> list[str]:
 
 
 class NoKernel(UsageError):
-    """onnxruntime has no kernel for an operator in the element types that the model gives it."""
+    """onnxruntime has no kernel for an operator in the model's element types."""
 
 
 class Session:
-    """A model in onnxruntime: ``run(inputs)``, arrays by name to the outputs by name.
+    """A model in onnxruntime; ``run(inputs)`` takes arrays by name and returns outputs by name.
 
-    ``large``: its weights that are none of the ``ModelProto``'s; ``path``: its file, read in the place of ``proto``;
-    ``sizes``: of its axes, by name.
-    Raises ``UsageError`` where onnxruntime is not installed or refuses the model, ``NoKernel`` where it lacks kernels.
+    ``large``: weights that are kept out of the ``ModelProto``. ``path``: its file, read instead of ``proto``.
+    ``sizes``: sizes of its axes, by name. Raises ``UsageError`` where onnxruntime is not installed or refuses the
+    model, ``NoKernel`` where it lacks kernels.
     """
 
     def __init__(
@@ -101,7 +102,7 @@ class Session:
 
     @classmethod
     def of_file(cls, model: Model, threads: int = 1, *, optimised: bool = True) -> Session:
-        """The whole model, as its file has it, optimised for the sizes that it is run with."""
+        """The whole model in its file's form, optimised for the sizes that it is run with."""
         graph = model.proto.graph
         if model.path is None or not _uses(model.proto, dtype_kind("bfloat16")):
             return cls(model.proto, None, threads, optimised=optimised, path=model.path, sizes=model.named_sizes)
@@ -118,15 +119,17 @@ class Session:
         return made
 
     def signature(self) -> list[tuple[str, str, list[int | str | None]]]:
-        """Name, type and shape of each output as onnxruntime states them, open axes by name or ``None``."""
+        """Name, type and shape of each output as onnxruntime states them, symbolic axes by name or ``None``."""
         return [
             (o.name, "tensor(bfloat16)" if o.name in self._narrow else o.type, list(o.shape))
             for o in self._session.get_outputs()
         ]
 
     def at_once(self, names: Sequence[str] | None, given: Mapping[str, Array]) -> list[Array] | None:
-        """The outputs named, or all, of arrays that onnxruntime takes as they are; ``None`` for others, and for
-        whatever it refuses."""
+        """The named outputs, or all, of NumPy arrays that need no conversion.
+
+        ``None`` for other inputs, and for inputs that onnxruntime refuses; :meth:`run` then reports the error.
+        """
         if self._narrow or self._bits or not all(type(a) is np.ndarray and a.dtype.isnative for a in given.values()):
             return None
         try:
@@ -197,9 +200,9 @@ def _said(error: Exception) -> str:
 def part_of(
     model: Model, nodes: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[str], constants: Mapping[str, Array]
 ) -> tuple[Any, dict[str, Array]]:
-    """Nodes as a model in their own operator set, and its weights that are too large to stand in it.
+    """Nodes as a model in their own operator set, and the weights that are too large to be stored in it.
 
-    ``inputs``: ``ValueInfoProto``s. ``constants``: what the nodes read of them, by name.
+    ``inputs``: ``ValueInfoProto``s. ``constants``: the constants that the nodes read, by name.
     """
     onnx = onnx_module()
     large = {n: a for n, a in constants.items() if a.nbytes > LARGE and _shared(a)}
@@ -216,12 +219,12 @@ def part_of(
 
 
 def _shared(array: Array) -> bool:
-    """Whether a session can be given the array as it lies; bfloat16 will be float32 by then."""
+    """Whether an array can be shared with a session; bfloat16 is converted to float32 before."""
     return (array.dtype.kind in "fiub" and array.dtype.isbuiltin == 1) or array.dtype.name in BFLOAT16
 
 
 def _elsewhere(onnx: Any, name: str, array: Array) -> Any:
-    """A weight that a session receives beside the model."""
+    """The ``TensorProto`` of a weight that a session receives beside the model."""
     kind = dtype_kind(array.dtype.name)
     made = onnx.TensorProto(name=name, data_type=kind, dims=array.shape, data_location=onnx.TensorProto.EXTERNAL)
     for key, value in (("location", "memory"), ("offset", "0"), ("length", str(array.nbytes))):
@@ -230,7 +233,10 @@ def _elsewhere(onnx: Any, name: str, array: Array) -> Any:
 
 
 def _value(name: str, text: str, shape: Any) -> Any:
-    """A type that onnxruntime wrote, as in ``seq(tensor(float))``; it shows no axes where it does not know them."""
+    """The ``ValueInfoProto`` of a type in onnxruntime's notation, such as ``seq(tensor(float))``.
+
+    onnxruntime shows no axes for an unknown shape.
+    """
     helper = onnx_module().helper
 
     def kind(written: str, dims: Any) -> Any:
@@ -257,7 +263,7 @@ NAMES = {
 
 
 def _uses(proto: Any, kind: int) -> bool:
-    """Whether anything in a model says that it is of an element type."""
+    """Whether a model contains an element type: weights, declared types, or attributes."""
 
     def in_graph(graph: Any) -> bool:
         values = (*graph.input, *graph.output, *graph.value_info)
@@ -282,7 +288,7 @@ TYPE_ATTRIBUTES = ("to", "dtype", "output_dtype", "stash_type", "softmax_precisi
 
 
 def retyped(proto: Any, large: Mapping[str, Array], change: Mapping[str, str]) -> tuple[Any, Mapping[str, Array]]:
-    """A model with other element types in the place of those named, constants converted."""
+    """A model with element types replaced as ``change`` says, constants converted."""
     onnx = onnx_module()
     kinds = {dtype_kind(a): dtype_kind(b) for a, b in change.items()}
     made = onnx.ModelProto()

@@ -1,4 +1,4 @@
-"""What a model's outputs are in float64, and whether others are as near to them as float32 can be."""
+"""A model's outputs in float64, and the comparison of kernels' outputs with them, relative to onnxruntime's error."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from tilewright.models.model_file import Array, onnx_module
 from tilewright.models.sessions import NoKernel, Session, dtype_name, dtype_of, part_of, reads_of, retyped, tensor_value
 
 WIDE = dict.fromkeys(("float32", *SIXTEEN), "float64")
-"""Reals that are computed in float64 in their place."""
+"""Real types that are replaced by float64."""
 
 ALIKE = 0.01
-"""How far float64 may lie from what an operator gives in its own type, before it is taken for another computation."""
+"""Largest relative difference between an operator's results in float64 and in its own type that counts as rounding."""
 
 FACTOR = 4.0
-"""How many times onnxruntime's own error an output may be wrong."""
+"""Factor of onnxruntime's own error that an output may have."""
 
 
 class Truth:
-    """A model node by node: ``run(inputs)``, arrays by name to the outputs in float64 by name.
+    """Runs a model node by node in float64; ``run(inputs)`` takes arrays by name and returns the outputs by name.
 
-    What kernels could compute the interpreter does; the rest onnxruntime, with float64 in the place of other reals, or
-    else ONNX's reference. Casts that the model states round. ``narrow``: operators that neither computes in float64,
-    so that they are computed in their own type.
+    The interpreter evaluates every operator that kernels could compute. Other operators run in onnxruntime with float64
+    in place of other reals, or else in ONNX's reference. Casts in the model still round. ``narrow``: operators that
+    none of them computes in float64, so that they ran in their own type.
     """
 
     def __init__(self, imported: Imported) -> None:
@@ -65,7 +65,10 @@ class Truth:
         return {node.output: evaluate(program, [known[n] for n in reads])}
 
     def _opaque(self, node: Node, values: Mapping[str, Any]) -> dict[str, Any]:
-        """In its own types an operator says what it means; float64 is taken where it gives about the same."""
+        """The outputs of an opaque node, in float64 where that agrees with the operator's results in its own types.
+
+        An operator may compute something else in float64, so a large difference rejects the float64 result.
+        """
         imported = self.imported
         stated = imported.nodes[imported.producer[node.outputs[0]]]
         reads = reads_of(stated)
@@ -120,7 +123,7 @@ class Truth:
         reference: Any = onnx_module().reference.ReferenceEvaluator
         try:
             made = reference(proto).run(None, fed)
-        except Exception:  # operators that the reference lacks, or computes in one type alone
+        except Exception:  # an operator unknown to the reference, or of one type
             return None
         return {n: np.asarray(a) if isinstance(a, np.generic) else a for n, a in zip(outputs, made, strict=True)}
 
@@ -134,14 +137,14 @@ def _in(kind: Any, dtypes: Mapping[str, str]) -> bool:
 
 
 def _wide(value: Any, dtype: str) -> Any:
-    """Reals in float64; arrays of ``dtype`` may hold its bits."""
+    """Reals in float64; arrays of ``dtype`` may hold its bits as integers."""
     if isinstance(value, np.ndarray) and BITS.get(dtype) == value.dtype.name:
         value = value.view(np.dtype(dtype))
     return value.astype(np.float64) if _real(value) else value
 
 
 def _narrowed(value: Any, kind: Any) -> Any:
-    """A value in the type that the model has for it."""
+    """A value in the model's type for it."""
     if not isinstance(value, np.ndarray) or not kind.HasField("tensor_type") or value.dtype.kind not in "fiub":
         return value
     return value.astype(np.dtype(dtype_name(kind.tensor_type.elem_type)))
@@ -158,11 +161,12 @@ def _alike(value: Any, like: Any) -> bool:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The output that is worst for what it may be wrong by.
+    """The worst output: the output with the largest error relative to its allowed error.
 
-    Errors are shares of the output's largest magnitude, of whole numbers the share of elements that differ:
-    ``error`` of ours, ``onnxruntime_error`` of onnxruntime's with or without its optimisations, whichever is larger, or
-    ``None`` where it lacks a kernel; ``allowed`` of ours. ``truth``: what both are compared with.
+    Errors are relative to the output's largest magnitude; for integers they are the fraction of elements that differ.
+    ``error``: of our output. ``onnxruntime_error``: the larger error of onnxruntime with and without its optimisations,
+    or ``None`` where it lacks a kernel. ``allowed``: the largest allowed error of our output. ``truth``: the reference
+    for both errors.
     """
 
     error: float
@@ -185,26 +189,30 @@ class Comparison:
 def compare(
     got: Mapping[str, Any], theirs: Sequence[Mapping[str, Any]], truth: Mapping[str, Any], narrow: Collection[str] = ()
 ) -> Comparison:
-    """Ours beside onnxruntime's outputs, of several sessions or none, and the truth with its ``narrow`` operators."""
+    """The comparison of our outputs with the truth, relative to onnxruntime's outputs of no, one or several sessions.
+
+    ``narrow``: the operators that the truth computed in their own type.
+    """
     found = []
     text = "float64" if not narrow else f"float64, but for {', '.join(sorted(narrow))}"
     for name, own in (theirs[0] if theirs else got).items():
         wanted = _rounded(truth[name], own)
         record = DTYPES.get(own.dtype.name) if isinstance(own, np.ndarray) else None
-        # However near onnxruntime is, an output may be wrong by a share of its largest magnitude.
+        # An absolute floor: onnxruntime may be close to the truth by chance.
         floor = record.agreement.model if record else 0.0
         rival = max((error_of(t[name], wanted) for t in theirs), default=None)
         if rival is None or math.isfinite(rival):
             allowed = max(floor, FACTOR * (rival or 0.0))
             found.append(Comparison(error_of(got[name], wanted), rival, allowed, name, text))
-        else:  # it overflows where float64 does not
+        else:  # onnxruntime overflows where float64 does not
             error = min(error_of(got[name], t[name]) for t in theirs)
             found.append(Comparison(error, 0.0, floor, name, "onnxruntime"))
     return worst(found)
 
 
 def worst(found: Iterable[Comparison]) -> Comparison:
-    """The one that is nearest to being wrong, or furthest."""
+    """The comparison with the largest error relative to its allowed error; a wrong output comes before right
+    outputs."""
     return max(found, key=lambda c: (not c.right, c.error / c.allowed if c.allowed else c.error))
 
 
@@ -216,9 +224,9 @@ def _rounded(truth: Any, like: Any) -> Any:
 
 
 def error_of(got: Any, wanted: Any) -> float:
-    """The largest difference as a share of the largest magnitude, of whole numbers the share of elements that differ.
+    """The largest difference relative to the largest magnitude; for integers the fraction of elements that differ.
 
-    Infinite where shapes, element types, or what is infinite or no number differ.
+    Infinite where shapes, element types, infinities or NaNs differ.
     """
     if isinstance(wanted, list):
         same_length = isinstance(got, list) and len(got) == len(wanted)
