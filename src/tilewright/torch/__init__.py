@@ -1,4 +1,4 @@
-"""Tilewright for PyTorch: operators with gradients, and a backend of ``torch.compile``; both served by tuned kernels.
+"""Tilewright for PyTorch: operators with gradients, and a backend of ``torch.compile``, both served by tuned kernels.
 
 Importing it imports PyTorch (2.4 or newer) and defines ``torch.ops.tilewright``.
 """

@@ -1,6 +1,6 @@
-"""``torch.compile(backend="tilewright")``: kernels of the library in use for the parts of a graph that it has them for.
+"""``torch.compile(backend="tilewright")``: the parts of a graph that have kernels in the current library run by them.
 
-PyTorch makes graphs of ATen's operators, forwards and backwards; what no kernel computes is left to Inductor, or runs
+PyTorch makes forward and backward graphs of ATen operators. Operators without kernels are left to Inductor, or run
 eagerly (``options={"rest": "eager"}``).
 """
 
@@ -38,10 +38,11 @@ Compile = Callable[[GraphModule, Sequence[Any]], Any]
 def place(
     module: GraphModule, find: Find, weights: frozenset[str] = frozenset(), keep: bool = False, fuses: bool = False
 ) -> Kernels | None:
-    """Put kernels in the place of the parts that ``find`` has one for; ``None`` where there is none.
+    """Replaces parts of a graph by the kernels that ``find`` returns; ``None`` if no part has a kernel.
 
-    ``weights``: inputs of the graph by name that are parameters; ``keep``: they seldom change, so that kernels may keep
-    them rearranged. ``fuses``: Inductor compiles the rest, and keeps what a kernel would not gain by.
+    ``weights``: names of the graph's inputs that are parameters; ``keep``: whether they seldom change, so that kernels
+    may keep them prepacked. ``fuses``: Inductor compiles the remaining operators, and keeps those that a kernel would
+    not speed up.
     """
     placing, covers = prepared(module, find, weights, keep, fuses)
     kernels = None if placing is None else placing.run()
@@ -56,9 +57,10 @@ def place(
 def prepared(
     module: GraphModule, find: Find, weights: frozenset[str], keep: bool, fuses: bool, ranges: bool = False
 ) -> tuple[Placing | None, list[Node]]:
-    """A graph's groups, as :func:`place` takes them, ``None`` where it has no output; and what hides masked queries.
+    """A graph's groups, as :func:`place` takes them, and the nodes that hide fully masked queries.
 
-    ``ranges``: of sizes that have a least and a greatest, instead of the call's that PyTorch made the graph for.
+    The groups are ``None`` for a graph without outputs. ``ranges``: import bounded symbolic sizes as ranges, rather
+    than the sizes of the call that PyTorch traced.
     """
     module.graph.eliminate_dead_code()
     covers = hide(module)
@@ -72,7 +74,7 @@ def _find(workload: Workload, device: DeviceKey | None = None) -> Served | None:
 
 @dataclass(frozen=True)
 class Rest:
-    """Who runs what no kernel computes: ``name``, one of :data:`REST`; ``options`` are Inductor's."""
+    """The compiler of operators without kernels: ``name``, one of :data:`REST`; ``options``: Inductor's options."""
 
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -83,18 +85,19 @@ class Rest:
 
     @property
     def fuses(self) -> bool:
-        """Whether it computes several operations in one pass through memory."""
+        """Whether the compiler fuses several operations into one pass over memory."""
         return self.name != "eager"
 
     @staticmethod
     def of(mode: str | None, options: Mapping[str, Any] | None) -> Rest:
-        """What ``torch.compile`` was asked for. Raises ``UsageError`` for what neither we nor Inductor know."""
+        """Parses the mode and options of ``torch.compile``. Raises ``UsageError`` for options unknown to us and to
+        Inductor."""
         more = dict(options or {})
         name = more.pop("rest", REST[0])
         theirs: Any = torch
         try:
             settings = theirs._TorchCompileInductorWrapper(mode, more, None).config
-        except RuntimeError as e:  # behind the comma: everything that is known
+        except RuntimeError as e:  # the text behind the comma lists all known options
             problem = f"the backend tilewright: {str(e).partition(', known options')[0]}"
             raise UsageError(problem, "Use rest, or options and modes of Inductor") from None
         if settings and name == "eager":
@@ -102,7 +105,7 @@ class Rest:
         return Rest(name, settings)
 
     def compiled(self, graph: GraphModule, example: Sequence[Any], side: Side) -> Any:
-        """A graph of ATen's operators and of kernels, compiled."""
+        """Compiles a graph of ATen operators and kernels."""
         if self.name == "eager":
             return run_eagerly(graph)
         from tilewright.torch import inductor
@@ -110,7 +113,7 @@ class Rest:
         return inductor.placed(graph, example, self.options, side)
 
     def whole(self, module: GraphModule, inputs: Sequence[Any]) -> Any:
-        """A graph of Dynamo's of which no kernel computes anything, compiled."""
+        """Compiles a Dynamo graph without kernels."""
         if self.name == "eager":
             return of_aten(module, inputs, *[lambda graph, _: run_eagerly(graph)] * 2)
         from tilewright.torch import inductor
@@ -119,15 +122,16 @@ class Rest:
 
 
 class _NothingPlaced(Exception):
-    """Leaves PyTorch's tracing of a graph of which no kernel computes anything."""
+    """Raised to end PyTorch's tracing of a graph for which no kernel was placed."""
 
 
 def tilewright(
     module: GraphModule, inputs: Sequence[Any], *, mode: str | None = None, options: Mapping[str, Any] | None = None
 ) -> Any:
-    """The backend. ``options``: ``rest``, who runs what no kernel computes: ``inductor`` (the default) or ``eager``.
+    """The backend. ``options``: ``rest``, the compiler of operators without kernels: ``inductor`` (the default) or
+    ``eager``.
 
-    ``mode`` and other options are Inductor's, for what it compiles. Raises ``UsageError`` for unknown ones.
+    ``mode`` and further options are passed to Inductor. Raises ``UsageError`` for unknown options.
     """
     return compiled(module, inputs, _find, Rest.of(mode, options))
 
@@ -141,11 +145,11 @@ def compiled(
     note: Callable[[Kernels], None] = lambda _: None,
     whole: Callable[[], Any] | None = None,
 ) -> Any:
-    """A graph of Dynamo's, compiled with the kernels that ``find`` gives; where there are none, for ``rest`` alone.
+    """Compiles a Dynamo graph with the kernels that ``find`` returns; without any kernel, with ``rest`` alone.
 
-    ``optimizing``: parameters and buffers of the module seldom change, and Inductor keeps what a kernel would not gain
-    by. Otherwise every kernel is placed that ``find`` gives. ``note`` is told what was placed. ``whole`` compiles
-    the graph for ``rest`` alone; :meth:`Rest.whole` unless given.
+    ``optimizing``: parameters and buffers of the module seldom change, and Inductor keeps operators that a kernel would
+    not speed up. Otherwise every found kernel is placed. ``note`` is called with the placed kernels. ``whole`` compiles
+    the graph with ``rest`` alone; by default :meth:`Rest.whole`.
     """
     trained, pair = False, Pair()
 
@@ -158,7 +162,7 @@ def compiled(
         if kernels is None:
             return rest.compiled(graph, example, Side(pair, backward, not trained, static, True))
         note(kernels)
-        # Nobody would look whether weights that are kept rearranged have changed.
+        # Inductor's constant folding would not notice a changed weight behind a prepacked copy.
         side = Side(pair, backward, not trained, [0, *(n + 1 for n in static)], not kernels.keeps)
         return kernels.bound(rest.compiled(graph, [kernels.example(detect_fake_mode(example)), *example], side))
 
@@ -197,7 +201,7 @@ def compiled(
 
 
 def of_aten(module: GraphModule, inputs: Sequence[Any], forward: Compile, backward: Compile, **how: Any) -> Any:
-    """A graph of Dynamo's, the graphs of ATen's operators that PyTorch makes of it compiled by these functions.
+    """Compiles a Dynamo graph: ``forward`` and ``backward`` compile the ATen graphs that PyTorch derives from it.
 
     ``how``: arguments of PyTorch's ``aot_autograd``.
     """
@@ -214,7 +218,7 @@ def weights_of(graph: GraphModule) -> frozenset[str]:
 
 
 def _static() -> Sequence[int]:
-    """Parameters and buffers among the inputs of the graph that PyTorch compiles, by number."""
+    """Numbers of the parameters and buffers among the inputs of the graph that PyTorch compiles."""
     context = torch._guards.TracingContext.try_get()
     found: Sequence[int] = getattr(getattr(context, "fw_metadata", None), "static_input_indices", ())
     return found
@@ -226,7 +230,7 @@ def _named(graph: GraphModule, numbers: Sequence[int]) -> frozenset[str]:
 
 
 def run_eagerly(graph: GraphModule) -> Any:
-    """A graph as it stands, as PyTorch wants compiled ones; kernels are called without PyTorch's dispatcher."""
+    """A graph as a boxed function, which PyTorch requires; kernels are called without PyTorch's dispatcher."""
     from functorch.compile import make_boxed_func
 
     for node in graph.graph.find_nodes(op="call_function", target=torch.ops.tilewright.kernel.default):

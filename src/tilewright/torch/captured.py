@@ -1,4 +1,4 @@
-"""A module's graphs as Dynamo makes them, once: they are compiled in several forms, of which one is in use."""
+"""A module's Dynamo graphs, traced once and compiled in several forms, which can be switched."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tilewright.torch.dynamic import is_marked
 from tilewright.torch.placed import Kernels
 
 Run = Callable[..., Any]
-"""What computes a graph of Dynamo's."""
+"""The compiled function of a Dynamo graph."""
 
 
 class DynamoGraph:
-    """A graph of Dynamo's: ``module`` and ``inputs``, as Dynamo hands them to a backend."""
+    """A Dynamo graph: ``module`` and ``inputs``, as Dynamo passes them to a backend."""
 
     def __init__(self, module: GraphModule, inputs: Sequence[Any]) -> None:
         self.module, self.inputs = module, inputs
@@ -30,20 +30,20 @@ class DynamoGraph:
 
     @property
     def eager(self) -> Run:
-        """PyTorch's operators one by one."""
+        """The graph run eagerly, operator by operator."""
         run: Run = self.module.forward
         return run
 
     def whole(self, compile: Callable[[GraphModule, Sequence[Any]], Run]) -> Run:
-        """The graph without kernels, compiled once for all forms that have it so."""
+        """The graph without kernels, compiled once for all forms that use it."""
         return self._once("whole", lambda: compile(self.module, self.inputs))
 
     def use(self, compile: Compile) -> None:
-        """Run it so from now on."""
+        """Switches the graph to the form that ``compile`` makes."""
         self.switch.run = self._once(compile, lambda: compile(self))
 
     def tracing(self) -> AbstractContextManager[Any]:
-        """PyTorch's state in which Dynamo calls backends."""
+        """A context with the tracing state in which Dynamo called the backend."""
         made: AbstractContextManager[Any] = tracing(self._context)
         return made
 
@@ -54,7 +54,7 @@ class DynamoGraph:
 
 
 class _Switch:
-    """What Dynamo's code calls for a graph."""
+    """The function that Dynamo's code calls for a graph; ``run`` can be replaced."""
 
     run: Run
 
@@ -66,20 +66,20 @@ Compile = Callable[[DynamoGraph], Run]
 
 
 def handing_on() -> AbstractContextManager[Any]:
-    """Settings with which Dynamo hands on recurrent layers, and whole graphs that warn of something, behind them."""
+    """Dynamo settings that allow recurrent layers, and reorder warnings so that they do not break graphs."""
     config: Any = torch._dynamo.config
     behind = {*config.reorderable_logging_functions, warnings.warn}
     return cast(AbstractContextManager[Any], config.patch(allow_rnn=True, reorderable_logging_functions=behind))
 
 
 class Captured:
-    """A module compiled for an example: ``made``. Its graphs run as ``compile`` says, also those of later calls."""
+    """A module compiled for an example: ``made``. ``compile`` compiles its graphs, also those of later calls."""
 
     def __init__(self, module: torch.nn.Module, example: Sequence[Any], compile: Compile) -> None:
         self.module, self.example, self.compile = module, example, compile
         self._graphs: list[DynamoGraph] = []
         self._settled = False
-        # PyTorch counts how often a function is compiled, for all modules of a class together: each counts for itself.
+        # PyTorch limits recompilations for all modules of a class together; isolation counts each module alone.
         known = inspect.signature(torch.compile).parameters
         alone = {"isolate_recompiles": True} if "isolate_recompiles" in known else {}
         make: Any = torch.compile
@@ -88,7 +88,7 @@ class Captured:
         self()
 
     def __call__(self) -> Any:
-        """The module's answer to the example."""
+        """The module's result for the example."""
         with torch.no_grad(), handing_on():
             return self.made(*self.example)
 
@@ -101,7 +101,7 @@ class Captured:
         return graph.switch.call
 
     def use(self, compile: Compile) -> None:
-        """Run the graphs so from now on."""
+        """Switches all graphs to the form that ``compile`` makes."""
         if compile is self.compile:
             return
         for graph in self._graphs:
@@ -110,34 +110,36 @@ class Captured:
         self.compile = compile
 
     def settle(self) -> None:
-        """Give up what is not in use."""
+        """Frees the forms that are not in use."""
         self._settled = True
         self._graphs.clear()
 
 
 class Uncompiled:
-    """A module as PyTorch runs it, without what a call of compiled code costs."""
+    """A module run eagerly, without the overhead of calling compiled code."""
 
     def __init__(self, module: torch.nn.Module, example: Sequence[Any]) -> None:
         run: Any = torch._dynamo.disable
         self._made, self._example = run(module), example
 
     def __call__(self) -> Any:
-        """Its answer to the example."""
+        """The module's result for the example."""
         return self._made(*self._example)
 
     def settled(self) -> Any:
-        """The module, which PyTorch's compiler leaves as it is."""
+        """The module, excluded from PyTorch's compiler."""
         return self._made
 
     def release(self) -> None:
-        """It keeps nothing."""
+        """Does nothing: this form keeps no kernels."""
 
 
 class Form:
-    """A module whose graphs are compiled in one way; ``kernels``: what ``compile`` adds of them.
+    """A module whose graphs are compiled in one form; ``kernels``: the collection that ``compile`` adds placed kernels
+    to.
 
-    Where sizes change, Dynamo makes the graphs again: it checks in later calls what was assumed of sizes till then.
+    With dynamic sizes the form traces its own graphs: Dynamo guards later calls by what was assumed of sizes while
+    tracing.
     """
 
     def __init__(self, captured: Captured, compile: Compile, kernels: Collection[Kernels] = ()) -> None:
@@ -151,17 +153,17 @@ class Form:
         return self._captured
 
     def __call__(self) -> Any:
-        """The module's answer to the example."""
+        """The module's result for the example."""
         return self._in_use().made(*self._captured.example)
 
     @property
     def calls(self) -> int:
-        """How many kernels were placed."""
+        """Number of placed kernels."""
         return sum(len(k.parts) for k in self._kernels)
 
     @property
     def workloads(self) -> frozenset[str]:
-        """What the kernels compute that were placed for known sizes, by key."""
+        """Keys of the workloads of kernels that were placed for fixed sizes."""
         return frozenset(key for k in self._kernels for key in k.workloads)
 
     def settled(self) -> Any:
@@ -170,6 +172,6 @@ class Form:
         return self._captured.made
 
     def release(self) -> None:
-        """Free what its kernels keep: PyTorch keeps graphs of changing sizes, and nobody calls them."""
+        """Frees the memory of its kernels, as PyTorch keeps graphs of dynamic sizes that are no longer called."""
         for k in self._kernels:
             k.release()

@@ -1,4 +1,4 @@
-"""PyTorch's own decompositions of the operators that no handler of ours knows."""
+"""PyTorch's decompositions of the operators for which the importer has no handler."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tilewright.torch.importer import overload_name
 
 @cache
 def decompositions() -> dict[Any, Callable[..., Any]]:
-    """What AOT takes apart before we read a graph: operators by their overloads, in terms of Core ATen's."""
+    """The decompositions for AOT autograd, by the operator's overload, into Core ATen operators."""
     from torch._decomp import core_aten_decompositions
 
     table: Any = core_aten_decompositions()

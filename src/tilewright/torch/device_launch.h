@@ -1,4 +1,5 @@
-/* Launching kernels on a device without Python: by functions of CUDA's driver, or others that take the same. */
+/* Launches kernels on a device without Python, through the CUDA driver's functions or functions with their signatures.
+   */
 #pragma once
 
 #include <cstddef>
@@ -26,10 +27,10 @@ struct tw_launch_config {
 
 namespace {
 
-constexpr size_t kBytes = 4096; // of a launch's parameters
+constexpr size_t kBytes = 4096; // limit of a launch's parameters
 constexpr long kParameters = 256;
 
-/* The device's context as the thread's, until this ends. */
+/* Makes the device's context current in this thread for the lifetime of the object. */
 class Current {
   public:
     explicit Current(const tw_device_launch &l) : launch_(l)

@@ -1,4 +1,4 @@
-"""PyTorch's devices as kernels are looked up for them."""
+"""Maps PyTorch's devices to the devices for which kernels are looked up."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from tilewright.runtime.gpu import DeviceKey
 
 
 def place_of(device: torch.device) -> DeviceKey | None:
-    """Where kernels run for tensors on ``device``, one of :func:`has_kernels`; ``None`` is the processor."""
+    """The device key for a tensor's device that :func:`has_kernels`; ``None`` for the processor."""
     return None if device.type == "cpu" else (TORCH_DEVICES[device.type], device.index or 0)
 
 
 def has_kernels(device: torch.device) -> bool:
-    """Whether kernels run in the memory of a device."""
+    """Whether kernels can run in the memory of a device."""
     return device.type == "cpu" or device.type in TORCH_DEVICES

@@ -1,4 +1,4 @@
-"""Axes of a module's arguments that change from call to call, as ``torch.export`` states them."""
+"""Dynamic axes of a module's arguments, as ``torch.export`` states them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _HINT = 'Write them as torch.export takes them: {"x": {0: torch.export.Dim("batc
 
 
 def marked(module: Any, example: Sequence[Any], dynamic_shapes: Any) -> tuple[Any, tuple[Any, ...]]:
-    """The module, and the example with its dynamic axes marked for PyTorch's compiler: tensors of the same memory.
+    """The module, and the example with its dynamic axes marked for PyTorch's compiler, as views of the same memory.
 
-    Raises ``UsageError`` for axes that are none.
+    Raises ``UsageError`` for invalid axes.
     """
     if isinstance(module, torch.export.ExportedProgram):
         if dynamic_shapes is None:
@@ -28,12 +28,12 @@ def marked(module: Any, example: Sequence[Any], dynamic_shapes: Any) -> tuple[An
 
 
 def is_marked(example: Sequence[Any]) -> bool:
-    """Whether an axis of an example is marked."""
+    """Whether an axis of an example is marked as dynamic."""
     return any(getattr(x, "_dynamo_dynamic_indices", None) for x in torch.utils._pytree.tree_leaves(tuple(example)))
 
 
 def _each(module: Any, example: Sequence[Any], dynamic_shapes: Any) -> list[tuple[Any, Any]]:
-    """The arguments, each with what is said of its axes."""
+    """The arguments, each with the statement of its dynamic axes."""
     if isinstance(dynamic_shapes, Mapping):
         names = list(inspect.signature(module.forward).parameters)[: len(example)]
         unknown = next((n for n in dynamic_shapes if n not in names), None)
@@ -68,7 +68,7 @@ def _marked(x: Any, axes: Any, number: int) -> Any:
 
 
 def _span(given: Any) -> tuple[int, int]:
-    """The least and the greatest size that a ``Dim`` or two numbers say."""
+    """The least and the greatest size in a ``Dim`` or in two numbers."""
     if isinstance(given, tuple | list) and len(given) == 2 and all(type(n) is int for n in given):
         return given[0], given[1]
     low, high = getattr(given, "min", None), getattr(given, "max", None)

@@ -1,4 +1,4 @@
-"""Symbolic sizes of PyTorch's graphs: their symbols, expressions of symbols, and extents of bounded symbols."""
+"""Symbolic sizes of PyTorch's graphs: symbols, expressions of symbols, and extents of bounded symbols."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from torch.utils._sympy.functions import CleanDiv, FloorDiv
 from tilewright.core import Extent
 
 MOST = 1 << 24
-"""The greatest size of a range: what PyTorch bounds by more it does not bound."""
+"""Largest upper bound that counts as a bound; PyTorch states huge bounds for unbounded sizes."""
 
 
 def length(expression: Any, sizes: Mapping[Any, Any]) -> Any:
-    """The value of PyTorch's expression of sizes, given that of each symbol: a number, a proxy of a node, an extent.
+    """Evaluates PyTorch's expression of sizes for values of the symbols: numbers, proxies of nodes, or extents.
 
-    Raises ``LookupError`` for other arithmetic, and for symbols that have none.
+    Raises ``LookupError`` for unsupported arithmetic, and for symbols without a value.
     """
     if expression.is_Integer:
         return int(expression)
@@ -36,11 +36,11 @@ def length(expression: Any, sizes: Mapping[Any, Any]) -> Any:
 _FUNCTIONS: dict[Any, Callable[[Any, Any], Any]] = {
     sympy.Add: operator.add, sympy.Mul: operator.mul, FloorDiv: operator.floordiv, CleanDiv: operator.floordiv,
 }  # fmt: skip
-"""PyTorch's functions of sizes whose arguments are taken from the left."""
+"""PyTorch's functions of sizes, as left folds over their arguments."""
 
 
 def symbols(module: GraphModule) -> dict[Any, Node]:
-    """The sizes that a graph is given, by their symbols."""
+    """The symbolic sizes among a graph's inputs, by their symbols."""
     found: dict[Any, Node] = {}
     for node in module.graph.nodes:
         value = node.meta.get("val")
@@ -52,7 +52,7 @@ def symbols(module: GraphModule) -> dict[Any, Node]:
 
 
 def extents_of(module: GraphModule) -> dict[Any, Extent]:
-    """The sizes of a graph that have a least and a greatest, by their symbols, as extents of the symbols' names."""
+    """The bounded sizes of a graph, by their symbols, as extents named like the symbols."""
     found = {}
     for symbol, node in symbols(module).items():
         span = node.meta["val"].node.shape_env.bound_sympy(symbol)

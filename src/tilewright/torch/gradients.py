@@ -1,8 +1,10 @@
-"""Gradients of the operators: what they compute are operators of ours again, for tuned kernels to serve.
+"""Gradients of the operators, computed by operators of ``torch.ops.tilewright`` again, so that tuned kernels serve
+them.
 
-Those of rows are PyTorch's where no kernel was tuned, and where their own gradient is recorded.
+Gradients of norms and softmax are PyTorch's where no kernel was tuned for them, and where gradients of gradients are
+recorded.
 
-Sources: the derivatives of PyTorch's own operators (``derivatives.yaml``), softmax and norms by their formulas.
+Sources: the derivatives of PyTorch's own operators (``derivatives.yaml``); softmax and norms by their formulas.
 """
 
 from __future__ import annotations
@@ -23,9 +25,9 @@ Grads = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Gradient:
-    """``save(ctx, inputs, output)`` keeps what ``formula(ctx, grad, wants)`` needs.
+    """An operator's gradient: ``save(ctx, inputs, output)`` stores what ``formula(ctx, grad, wants)`` needs.
 
-    ``wants``: which arguments want a gradient; the formula gives one for each argument.
+    ``wants``: for each argument whether it needs a gradient. The formula returns one gradient for each argument.
     """
 
     save: Callable[..., None]
@@ -64,7 +66,7 @@ def _matmul_backward(ctx: Any, grad: Any, wants: Sequence[bool]) -> Grads:
     ga = gb = None
     if wants[0]:
         ga = _ours().matmul(g, columns.mT).sum_to_size(rows.shape).reshape(a.shape)
-    if wants[1] and columns.dim() == 2:  # the rows of all batches at once
+    if wants[1] and columns.dim() == 2:  # one product over the rows of all batches
         gb = _ours().mm(_rows(rows).t(), _rows(g)).reshape(b.shape)
     elif wants[1]:
         gb = _ours().matmul(rows.mT, g).sum_to_size(columns.shape).reshape(b.shape)
@@ -108,9 +110,10 @@ def _save_convolution(transposed: bool, ctx: Any, inputs: tuple[Any, ...], outpu
 
 
 def _convolution_backward(ctx: Any, grad: Any, wants: Sequence[bool]) -> Grads:
-    """The input's gradient is a convolution of the other kind, the weight's one of the input with the gradient.
+    """A convolution's gradients: the input's is a transposed convolution (or back), the weight's convolves input and
+    gradient.
 
-    Each by a kernel where one is tuned for it; the rest is PyTorch's.
+    Each runs as a tuned kernel if there is one, else in PyTorch.
     """
     x, weight = ctx.saved_tensors
     w = ctx.window
@@ -157,7 +160,7 @@ def _weight_gradient(x: Any, weight: Any, grad: Any, w: _Window) -> Any:
     if not tuned(name, (images.shape, kernels.shape), grad, None, *rest):
         return None
     made = getattr(_ours(), name)(images.contiguous(), kernels.contiguous(), None, *rest)
-    for axis, size in enumerate(weight.shape[2:], 2):  # rows that a stride leaves over give more
+    for axis, size in enumerate(weight.shape[2:], 2):  # inputs that the stride skips give extra elements
         made = made.narrow(axis, 0, size)
     return made.transpose(0, 1).contiguous()
 
@@ -175,7 +178,7 @@ def _shared(t: Any, axes: list[int], dtype: Any) -> Any:
 
 
 def served(name: str, shapes: Sequence[Sequence[int]], like: Any, *rest: Any) -> bool:
-    """Whether a kernel answers a gradient of rows, whose own gradient nobody wants."""
+    """Whether a tuned kernel computes a gradient whose own gradient is not recorded."""
     return not torch.is_grad_enabled() and tuned(name, shapes, like, *rest)
 
 
@@ -193,14 +196,15 @@ def _of_norm(centred: bool, ctx: Any, grad: Any, eps: float) -> Any:
 
 
 def _wide(grad: Any, x: Any, weight: Any) -> tuple[Any, Any, Any]:
-    """Gradient, input and the gradient times the weight, 16-bit reals as float32."""
+    """The gradient, the input, and the gradient times the weight, with 16-bit reals as float32."""
     wide = torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
     g = grad.to(wide)
     return g, x.to(wide), g if weight is None else g * weight.to(wide)
 
 
 def norm_backward(centred: bool, grad: Any, x: Any, own: Sequence[int], weight: Any, eps: float) -> Any:
-    """What ``torch.ops.tilewright.layer_norm_backward`` computes, or ``rms_norm_backward`` (not ``centred``)."""
+    """The gradient of a norm's input, as ``torch.ops.tilewright.layer_norm_backward`` or (not ``centred``)
+    ``rms_norm_backward`` computes it."""
     _, wide, weighted = _wide(grad, x, weight)
     axes = list(range(x.dim() - len(own), x.dim()))
     normal, scale = _normal(centred, wide, axes, eps)
@@ -209,7 +213,7 @@ def norm_backward(centred: bool, grad: Any, x: Any, own: Sequence[int], weight: 
 
 
 def _normal(centred: bool, x: Any, axes: list[int], eps: float) -> tuple[Any, Any]:
-    """The values as a norm has them, without weights, and the factor of each row."""
+    """The normalised values without weights, and the factor of each row."""
     if centred:
         square, mean = torch.var_mean(x, axes, correction=0, keepdim=True)
         x = x - mean
@@ -242,7 +246,8 @@ def _softmax_gradients(name: str, ctx: Any, grad: Any, wants: Sequence[bool]) ->
 
 
 def softmax_backward(name: str, grad: Any, y: Any, dim: int) -> Any:
-    """What ``torch.ops.tilewright.softmax_backward`` computes, or ``log_softmax_backward``, by PyTorch."""
+    """The gradient of softmax or log-softmax, as the operator ``name`` of ``torch.ops.tilewright`` computes it, by
+    PyTorch."""
     return getattr(aten, f"_{name}_data")(grad, y, dim, y.dtype)
 
 

@@ -1,4 +1,4 @@
-"""PyTorch's graphs (FX, of ATen's operators) as graphs of ours; what is unknown is opaque."""
+"""Imports PyTorch's FX graphs of ATen operators as graphs of named operations; unknown operators become opaque."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ aten = torch.ops.aten
 
 @dataclass(frozen=True)
 class Imported:
-    """A graph and, by value, the FX node that gives it. ``left``: operators that are opaque, and why."""
+    """A graph and, by value, the FX node that gives it. ``left``: opaque operators, with the reason."""
 
     graph: Graph
     nodes: Mapping[str, Node]
@@ -36,15 +36,15 @@ class Imported:
 
 
 Extents = Mapping[Any, Extent]
-"""Of PyTorch's symbols of sizes."""
+"""Extents of PyTorch's symbols of sizes."""
 
 NO_EXTENTS: Extents = MappingProxyType({})
 
 
 def spec_of(node: Node, extents: Extents = NO_EXTENTS) -> TensorSpec | None:
-    """What is known of the tensor that a node gives, in the memory of a device that kernels run on.
+    """The specification of a node's tensor; ``None`` for a value that is no dense tensor on a device with kernels.
 
-    Where sizes change, those of the call that PyTorch made the graph for, and what follows from ``extents``.
+    Symbolic sizes become ``extents``; without extents they are the sizes of the call that PyTorch traced.
     """
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor) or not has_kernels(value.device) or value.layout is not torch.strided:
@@ -56,7 +56,7 @@ def spec_of(node: Node, extents: Extents = NO_EXTENTS) -> TensorSpec | None:
 
 
 def _number(n: Any) -> int | None:
-    """A size, or what it was when the graph was made; ``None`` where that is not known."""
+    """A size, or a symbolic size's value while tracing; ``None`` where that is not known."""
     if isinstance(n, int):
         return n
     known = n.node.hint if isinstance(n, torch.SymInt) else None
@@ -64,7 +64,8 @@ def _number(n: Any) -> int | None:
 
 
 def _length(n: Any, extents: Extents) -> int | None:
-    """A size: as :func:`_number` has it, or where there are extents what follows from them, ``None`` for others."""
+    """A size; with ``extents``, a symbolic size as an expression of them. ``None`` where the size is unknown or
+    unbounded."""
     if not extents or not isinstance(n, torch.SymInt):
         return _number(n)
     try:
@@ -78,7 +79,7 @@ def _dtype_name(dtype: torch.dtype) -> str:
 
 
 def dense(node: Node) -> bool:
-    """Whether a node's tensor lies row-major without gaps."""
+    """Whether a node's tensor is stored row-major without gaps."""
     value = node.meta.get("val")
     return isinstance(value, torch.Tensor) and value.is_contiguous() and not value.is_conj() and not value.is_neg()
 
@@ -86,10 +87,10 @@ def dense(node: Node) -> bool:
 def imported(
     module: GraphModule, weights: frozenset[str] = frozenset(), extents: Extents = NO_EXTENTS
 ) -> Imported | None:
-    """The graph of a module, or ``None`` where it has no output that is a tensor.
+    """The graph of a module; ``None`` for a module without tensor outputs.
 
-    ``weights``: inputs that seldom change. ``extents``: sizes that stay open; others are those of the call that PyTorch
-    made the graph for.
+    ``weights``: inputs that seldom change. ``extents``: symbolic sizes that stay symbolic; remaining sizes are those of
+    the call that PyTorch traced.
     """
     importer = _Importer(weights, extents)
     outputs: list[str] = []
@@ -133,7 +134,8 @@ class _Importer(Importing):
         return source.name if turns else None
 
     def _state(self, node: Node, source: Node, result: int, spec: TensorSpec | None) -> None:
-        """Adds operations that give just what the node gives. Raises :class:`Left`, and what they raise."""
+        """Adds operations that compute exactly what the node computes. Raises :class:`Left`, and the handler's
+        exceptions."""
         handler = ATEN.get(name_of(source))
         if handler is None:
             raise Left(REFUSED.get(name_of(source), "the operator is not known"))
@@ -155,7 +157,7 @@ class _Importer(Importing):
             raise Left(f"it gives {spec.dtype} of shape {spec.shape}, not {made.dtype} of shape {made.shape}")
 
     def _numbers(self, elsewhere: list[Node]) -> dict[str, str]:
-        """Tensors of one number that the processor has, which operators take on every device, as constants.
+        """One-element tensors on the processor, as constants: operators on every device accept them.
 
         Raises :class:`Left` for other tensors on another device.
         """
@@ -176,7 +178,7 @@ class _Importer(Importing):
 
 
 def _brought(node: Node) -> bool:
-    """Whether a node copies what the graph is given to another device: nothing of the graph is computed before it."""
+    """Whether a node copies an input of the graph to another device, before anything is computed."""
     source = node.args[0] if node.target in _COPIES and node.args else None
     if not isinstance(source, Node) or not isinstance(source.meta.get("val"), torch.Tensor):
         return False
@@ -184,14 +186,14 @@ def _brought(node: Node) -> bool:
 
 
 def _given(node: Node) -> bool:
-    """Whether a node gives what the graph is given, or a copy of it."""
+    """Whether a node is an input of the graph, or a copy of an input."""
     while node.op == "call_function" and node.target in _COPIES:
         (node,) = node.all_input_nodes
     return node.op in ("placeholder", "get_attr")
 
 
 def _number_of(node: Node) -> Array | None:
-    """The number that a node gives, if the graph holds it."""
+    """The number that a node gives, if it is a constant of the graph."""
     while node.target is aten.lift_fresh_copy.default:
         (node,) = node.all_input_nodes
     held = getattr(node.graph.owning_module, str(node.target), None) if node.op == "get_attr" else None
@@ -205,19 +207,19 @@ _COPIES = {aten._to_copy.default, aten.lift_fresh_copy.default, torch.ops.prims.
 
 
 def overload_name(operator: Any) -> str:
-    """An ATen operator's name with its overload (``add.Tensor``), without where that is the default one."""
+    """An ATen operator's name with its overload (``add.Tensor``); without the overload if it is the default."""
     if not isinstance(operator, torch._ops.OpOverload):
         return str(operator)
     return str(operator).removeprefix("aten.").removesuffix(".default")
 
 
 def name_of(node: Node) -> str:
-    """See :func:`overload_name`."""
+    """The name of a node's operator; see :func:`overload_name`."""
     return overload_name(node.target)
 
 
 def _result(node: Node) -> tuple[Node, int]:
-    """The node that computes, and which of its results this one is."""
+    """The node that computes a value, and the value's index among that node's results."""
     if node.target is operator.getitem:
         source, place = node.args
         if isinstance(source, Node) and isinstance(place, int) and source.op == "call_function":
@@ -226,9 +228,9 @@ def _result(node: Node) -> tuple[Node, int]:
 
 
 def _arguments(node: Node, extents: Extents, numbers: Mapping[str, str]) -> tuple[dict[str, Any], frozenset[str]]:
-    """A node's arguments by name, defaults filled in, and which differ from their defaults.
+    """A node's arguments by name, with defaults filled in, and the names of arguments that differ from their defaults.
 
-    ``numbers``: what stands for tensors of one number, by their names.
+    ``numbers``: the constants that replace one-element tensors, by the tensors' names.
     """
     target: Any = node.target
     found, given = {}, set()

@@ -1,7 +1,7 @@
-"""What Inductor makes of graphs with kernels of ours: in its code they are calls of a function, without PyTorch's
-dispatcher, and the memory of their results is planned with that of everything else.
+"""Compiles graphs with tuned kernels by Inductor, with kernels as extern calls outside of PyTorch's dispatcher.
 
-Importing it imports Inductor, and tells it so once.
+Inductor plans the memory of kernels' results with all other memory. Importing this module imports Inductor and
+registers the lowering.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _lowering: Any = lowering
 
 
 class _Call(_ir.ExternKernelOut):  # type: ignore[misc]
-    """A call of a kernel, in memory that Inductor hands it."""
+    """A call of a kernel that writes to memory allocated by Inductor."""
 
     def codegen(self, wrapper: Any) -> None:
         wrapper.add_import_once("from tilewright.torch.placed import call as tilewright_call")
@@ -39,7 +39,8 @@ class _Call(_ir.ExternKernelOut):  # type: ignore[misc]
 def _lowered(
     graph: Any, name: str, shape: Sequence[Any], dtype: torch.dtype, inputs: Sequence[Any], sizes: Sequence[Any]
 ) -> Any:
-    """``torch.ops.tilewright.kernel``: inputs lie as the graph says, the result is dense and row-major."""
+    """The lowering of ``torch.ops.tilewright.kernel``: inputs keep the graph's strides; the result is dense and
+    row-major."""
     nodes: Any = V.graph.current_node.args[4]
     given = [
         _ir.ExternKernel.require_exact_strides(x, n.meta["val"].stride()) for x, n in zip(inputs, nodes, strict=True)
@@ -52,12 +53,12 @@ def _lowered(
 
 
 def whole(module: GraphModule, inputs: Sequence[Any], options: Mapping[str, Any]) -> Any:
-    """A graph of Dynamo's as ``torch.compile`` compiles it where Inductor is its backend."""
+    """Compiles a Dynamo graph as ``torch.compile`` does with Inductor as its backend."""
     return compile_fx.compile_fx(module, list(inputs), config_patches=dict(options))
 
 
 def placed(graph: GraphModule, example: Sequence[Any], options: Mapping[str, Any], side: Side) -> Any:
-    """A graph of ATen's operators and of kernels, compiled. Results lie as it says."""
+    """Compiles a graph of ATen operators and kernels. Results have the strides that the graph states."""
     pair = side.pair
     pair.device = pair.device or BoxedDeviceIndex(None)
     static: Sequence[int] = side.static
@@ -65,7 +66,7 @@ def placed(graph: GraphModule, example: Sequence[Any], options: Mapping[str, Any
         saved = range(count_tangents(graph))
         static = [*static, *(get_static_bw_input_idxs(graph) if pair.partitioned else saved)]
     mode = detect_fake_mode(example)
-    # Passes that rewrite random numbers make new nodes, which need the fake mode, as tensors that decompositions make.
+    # Passes that rewrite random numbers, and decompositions, make new nodes, which need the fake mode.
     with config.patch(dict(options)), V.set_fake_mode(mode):
         with mode or nullcontext():
             lowered = make_fx(graph, decomposition_table=select_decomp_table(), tracing_mode="real")(*example)

@@ -1,5 +1,7 @@
-"""What a graph needs around a kernel, which takes and gives dense tensors: copies into other orders of axes, and zeros
-where a mask hides all keys of a query.
+"""Adapts graphs to kernels, which read and write dense tensors, and write other values than PyTorch for fully masked
+queries.
+
+Kernels get copies in other orders of axes. Results of queries whose keys are all masked are set to 0.
 """
 
 from __future__ import annotations
@@ -18,20 +20,20 @@ from tilewright.torch.importer import name_of
 aten = torch.ops.aten
 
 WORTH = 256
-"""Operations for each element copied from which a copy is taken to cost less than a tuned kernel saves."""
+"""Operations per copied element above which a copy is assumed to cost less than a tuned kernel saves."""
 
 
 def order(node: Node) -> tuple[int, ...] | None:
-    """The axes of a node's tensor in the order in which they lie in memory; ``None`` where that is not dense."""
+    """The axes of a node's tensor from outermost to innermost in memory; ``None`` for a tensor that is not dense."""
     value = node.meta["val"]
     axes = sorted(range(value.dim()), key=lambda d: (-value.stride(d), d))
     return tuple(axes) if dense(value, axes) else None
 
 
 def dense(value: torch.Tensor, axes: Sequence[int]) -> bool:
-    """Whether a tensor lies row-major and without gaps, its axes taken in this order.
+    """Whether a tensor is row-major and without gaps, with its axes taken in this order.
 
-    PyTorch is asked only where sizes are symbols: to move the axes of a tensor without data takes it long.
+    PyTorch answers only for symbolic sizes, as permuting a fake tensor is slow.
     """
     sizes, strides = value.shape, value.stride()
     if not all(isinstance(n, int) for n in (*sizes, *strides)):
@@ -45,25 +47,25 @@ def dense(value: torch.Tensor, axes: Sequence[int]) -> bool:
 
 
 def plain(node: Node) -> bool:
-    """Whether a node gives a tensor whose elements are stored as they are."""
+    """Whether a node gives a tensor without lazy conjugation or negation."""
     value = node.meta.get("val")
     return isinstance(value, torch.Tensor) and not value.is_conj() and not value.is_neg()
 
 
 def row_major(graph: GraphModule, node: Node) -> Node:
-    """A node that gives the same tensor, dense and row-major."""
+    """A node that gives an equal tensor, dense and row-major."""
     if node.meta["val"].is_contiguous():
         return node
     return _call(graph, aten.clone.default, (node,), {"memory_format": torch.contiguous_format})
 
 
 def permuted(graph: GraphModule, node: Node, axes: tuple[int, ...]) -> Node:
-    """A view of a node's tensor with its axes in another order."""
+    """A view of a node's tensor with its axes permuted."""
     return node if axes == tuple(sorted(axes)) else _call(graph, aten.permute.default, (node, list(axes)))
 
 
 def ordered(graph: GraphModule, made: Node, axes: tuple[int, ...]) -> Node:
-    """A node that gives the same as the dense ``made``, its axes lying in this order."""
+    """A node that gives the values of the dense ``made``, with its axes in this order in memory."""
     if dense(made.meta["val"], axes):
         return made
     back = [axes.index(d) for d in range(len(axes))]
@@ -78,9 +80,10 @@ def _call(graph: GraphModule, target: Any, args: tuple[Any, ...], keywords: dict
 
 
 def hide(graph: GraphModule) -> list[Node]:
-    """Zeros behind each attention with a mask, for queries that see no key: what PyTorch gives, and kernels do not.
+    """Inserts zeros behind each attention with a mask, for queries that see no key: PyTorch gives zeros, kernels do
+    not.
 
-    Returns what was put there, for :func:`uncover`.
+    Returns the inserted nodes for :func:`uncover`.
     """
     covers = []
     for node in list(graph.graph.nodes):
@@ -107,7 +110,7 @@ def _argument(node: Node, name: str | None) -> Any:
 
 
 def uncover(graph: GraphModule, covers: list[Node]) -> None:
-    """Take away what :func:`hide` put behind attentions that PyTorch computes after all."""
+    """Removes the nodes that :func:`hide` inserted behind attentions that PyTorch computes itself."""
     for cover in covers:
         source = cover.args[0]
         if isinstance(source, Node) and source.target is operator.getitem:

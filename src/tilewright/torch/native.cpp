@@ -1,11 +1,10 @@
-/* torch.ops.tilewright and the calls of compiled graphs in C++: those of a kind seen before run their kernel, or queue
-   it on the tensors' device, without coming to Python.
-
-   Python (native.py) fills a table from kinds of calls to kernels. An operator's call that is not there, or that needs
-   gradients, goes to the operator of the same name in the namespace tilewright_python; a graph's call to a function of
-   Python's. Kernels run without the interpreter's lock, so the table has a lock of its own, counts are atomic, and what
-   is dropped is kept until no call uses it. Operators pass PyTorch's dispatcher, and nothing of them touches Python's
-   objects. Graphs do not: their calls are a function of Python's, where Python's headers are installed. */
+/* Calls of torch.ops.tilewright and of compiled graphs in C++. A call of a kind seen before runs its kernel, or queues
+   it on the tensors' device, without entering Python. Python (native.py) fills a table that maps kinds of calls to
+   kernels. An operator call without an entry, or with gradients, goes to the operator of that name in the namespace
+   tilewright_python. A graph's call without an entry goes to a Python function. Kernels run without the interpreter's
+   lock. So the table has its own lock, counters are atomic, and a dropped entry is freed only when no call uses it.
+   Operators go through PyTorch's dispatcher and touch no Python objects. Calls of graphs are a Python function, built
+   where Python's headers are installed. */
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
@@ -32,11 +31,11 @@
 
 namespace {
 
-constexpr size_t kTensors = 17;  // of a call
-constexpr size_t kKinds = 4096;  // in the table; then all are forgotten
+constexpr size_t kTensors = 17;  // most tensors of a call
+constexpr size_t kKinds = 4096;  // most entries; beyond, the table is cleared
 
-/* What calls are told apart by: the operator, and of each argument its type and value, of tensors dtype, shape and
-   strides; of compiled graphs the graph, and of each call its name. */
+/* The key of a kind of call: the operator (or kGraphs) and, for each argument, its type and value; for tensors device,
+   dtype, shape and strides. A graph's key holds the graph's number and the kernel's name. */
 struct Key : tw_key {
     Key() { size = 0, hash = 0; }
 
@@ -70,7 +69,7 @@ struct Key : tw_key {
 
 struct Tensors {
     size_t count = 0;
-    bool all = true; // whether there was room for each
+    bool all = true; // whether every tensor had room
     const at::Tensor *at[kTensors];
 
     bool add(const at::Tensor &t)
@@ -111,8 +110,8 @@ bool read(Key &key, Tensors &tensors, const c10::IValue &value)
 
 using Owner = c10::weak_intrusive_ptr<c10::StorageImpl>;
 
-/* A tensor whose elements were rearranged once: the answer holds while they are those that were read. While there is a
-   weak reference to what owned them, no other owner has its address. */
+/* A tensor whose prepacked copy a kernel uses: the entry is valid while the tensor's elements are unchanged. The weak
+   reference to the storage keeps its address from being reused. */
 struct Watched {
     size_t number;
     Owner owner;
@@ -146,7 +145,7 @@ std::mutex table_lock;
 std::unordered_multimap<unsigned long long, Entry *> table;
 std::vector<Entry *> retired; // dropped from the table, perhaps still in use
 
-/* The entry of a kind of call and of these weights. */
+/* The entry for a kind of call whose watched weights are unchanged, or NULL. The table's lock is held. */
 Entry *find(const Key &key, const Tensors &given)
 {
     const auto range = table.equal_range(key.hash);
@@ -161,7 +160,7 @@ Entry *find(const Key &key, const Tensors &given)
     return nullptr;
 }
 
-/* Whether an entry is another's, or of the same weights before they changed. */
+/* Whether `one` replaces `other`: an entry of the same key, for the same weights' storages. */
 bool replaces(const Entry &one, const Entry &other)
 {
     return one.words == other.words && one.watched.size() == other.watched.size() &&
@@ -177,7 +176,7 @@ void retire_all()
     table.clear();
 }
 
-/* Drops the first entry with this hash that is the one wanted, if there is one; the table's lock is held. */
+/* Drops the first entry with this hash that satisfies `wanted`; the table's lock is held. */
 template <class Wanted> void retire(unsigned long long hash, Wanted wanted)
 {
     const auto range = table.equal_range(hash);
@@ -188,7 +187,7 @@ template <class Wanted> void retire(unsigned long long hash, Wanted wanted)
     }
 }
 
-/* An entry that is in use as long as this lives. */
+/* Keeps an entry in use for the lifetime of this object. */
 class Held {
   public:
     Held(const Key &key, const Tensors &given)
@@ -211,7 +210,7 @@ class Held {
     Entry *entry_;
 };
 
-thread_local const Key *pending; // of the call that this thread asks Python to answer
+thread_local const Key *pending; // key of the call that this thread has passed to Python
 
 struct Pending {
     const Key *before;
@@ -226,7 +225,7 @@ at::Tensor empty_on(c10::Device device, c10::IntArrayRef shape, at::ScalarType d
     return at::empty(shape, at::TensorOptions().dtype(dtype).device(device), format);
 }
 
-/* A stream as the driver takes it. PyTorch before 2.11 does not tell: then nothing is queued here. */
+/* A stream's native handle for the driver. PyTorch before 2.11 does not expose it; then insert refuses device plans. */
 template <class Stream> auto handle_of(const Stream &s, int) -> decltype(s.native_handle())
 {
     return s.native_handle();
@@ -235,8 +234,8 @@ template <class Stream> void *handle_of(const Stream &, long) { return nullptr; 
 template <class Stream> auto knows_handles(const Stream *s) -> decltype(s->native_handle(), true) { return true; }
 bool knows_handles(const void *) { return false; }
 
-/* Whether a kernel's launches are queued on the device's current stream. The workspace is PyTorch's, of that stream:
-   freed here, it goes to nothing that runs before the kernel has. */
+/* Queues a kernel's launches on the device's current stream, and returns whether that succeeded. PyTorch allocates the
+   workspace on that stream, so its memory is not reused before the kernel has run. */
 bool queue(const Entry &e, void *const *tensors)
 {
     at::Tensor memory;
@@ -256,7 +255,7 @@ bool queue(const Entry &e, void *const *tensors)
                        [&](const tw_device_launch &l) { return queue(l, tensors, workspace, stream); });
 }
 
-/* Whether the kernel ran, or is queued, and writes to out, which is dense memory of the output's size. */
+/* Runs or queues the kernel, and returns whether it did. `out` is dense memory of the output's size. */
 bool answer(const Entry &e, const Tensors &given, void *out)
 {
     void *tensors[kTensors + 1];
@@ -273,7 +272,7 @@ bool answer(const Entry &e, const Tensors &given, void *out)
         return false;
     if (is.device_launches) {
         if (!queue(e, tensors))
-            return false; // Python says what failed
+            return false; // Python reports the error
         __atomic_fetch_add(kernel.served, 1, __ATOMIC_RELAXED);
         return true;
     }
@@ -304,7 +303,7 @@ class Kernel : public c10::OperatorKernel {
     void operator()(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack)
     {
         const auto below = keys & c10::after_autograd_keyset;
-        const bool first = !is_backend(keys.highestPriorityTypeId()); // of Autograd and a backend
+        const bool first = !is_backend(keys.highestPriorityTypeId()); // whether this is the Autograd key
         const size_t arguments = op.schema().arguments().size();
         Key key;
         Tensors tensors;
@@ -313,7 +312,7 @@ class Kernel : public c10::OperatorKernel {
             good = read(key, tensors, value) && good;
         if (first && c10::GradMode::is_enabled() && (!tensors.all || wants_gradient(tensors)))
             return slow(keys, stack, nullptr);
-        if (!is_backend(below.highestPriorityTypeId())) // sizes without values among them
+        if (!is_backend(below.highestPriorityTypeId())) // symbolic sizes
             return op.redispatchBoxed(below, stack);
         if (!good)
             return slow(keys, stack, nullptr);
@@ -341,10 +340,10 @@ class Kernel : public c10::OperatorKernel {
 };
 
 #ifdef TW_PYTHON
-constexpr int64_t kGraphs = -1; // in the place of an operator's number
+constexpr int64_t kGraphs = -1; // the operator's number in keys of graphs
 
-/* What tells a graph's call apart: its arguments, of which the first holds the graph's number, or on a device lies
-   where no other's does. False for what only Python answers. */
+/* Adds a graph's call to the key: its arguments, and the graph's number, which its first tensor holds. On a device the
+   key has that tensor's unique address instead. False for a call that only Python can answer. */
 bool read(Key &key, Tensors &tensors, PyObject *const *arguments, Py_ssize_t count)
 {
     bool good = key.add(kGraphs);
@@ -378,13 +377,13 @@ bool answered(const Key &key, const Tensors &tensors)
     try {
         const Held held(key, tensors);
         done = held.get() && answer(*held.get(), tensors, tensors.at[tensors.count - 1]->data_ptr());
-    } catch (const std::exception &) { // of a tensor without memory: Python says so
+    } catch (const std::exception &) { // a tensor without memory; Python reports it
     }
     PyEval_RestoreThread(state);
     return done;
 }
 
-/* call(graph, *inputs, name, *sizes, out=out), which `slow` takes likewise. The output is the last tensor. */
+/* call(graph, *inputs, name, *sizes, out=out), with the signature of `slow`. The output is the last tensor. */
 PyObject *call(PyObject *slow, PyObject *const *arguments, Py_ssize_t count, PyObject *names)
 {
     Key key;
@@ -407,11 +406,11 @@ void after_fork() { table_lock.unlock(); }
 
 extern "C" {
 
-/* Have C++ answer the operators tilewright::<name>, and tilewright_python::<name> what it cannot. 0, or 1 with a
-   message on what is missing. */
+/* Registers C++ kernels for the operators tilewright::<name>, with tilewright_python::<name> as their fallback. Returns
+   0, or 1 on failure. */
 TW_API int tw_torch_register(const char *const *names, long count)
 {
-    static std::vector<std::unique_ptr<torch::Library>> libraries; // registrations last as long as these
+    static std::vector<std::unique_ptr<torch::Library>> libraries; // own the registrations
     try {
         auto &dispatcher = c10::Dispatcher::singleton();
         std::vector<c10::DispatchKey> keys(std::begin(kBackends), std::end(kBackends));
@@ -433,12 +432,12 @@ TW_API int tw_torch_register(const char *const *names, long count)
 }
 
 #ifdef TW_PYTHON
-/* A new function that answers the calls of compiled graphs, and has `slow` answer what it cannot. */
+/* Returns a new function that answers calls of compiled graphs, with `slow` as its fallback. */
 TW_API PyObject *tw_torch_caller(PyObject *slow) { return PyCFunction_New(&method, slow); }
 #endif
 
-/* Have the calls of the kind that this thread is answering answered by a plan, whose pointers stay good until the entry
-   that is returned is retired. NULL where there is no such call. */
+/* Adds an entry for the kind of call that this thread has passed to Python. The plan's pointers must stay valid until
+   tw_torch_retired returns the entry. Returns NULL without a pending call, or for a plan that C++ cannot run. */
 TW_API void *tw_torch_insert(const tw_torch_plan *plan)
 {
     const Key *key = pending;
@@ -468,21 +467,21 @@ TW_API void *tw_torch_insert(const tw_torch_plan *plan)
     return made.release();
 }
 
-/* Forget all kinds of calls. */
+/* Drops all entries. */
 TW_API void tw_torch_clear(void)
 {
     const std::lock_guard<std::mutex> guard(table_lock);
     retire_all();
 }
 
-/* Forget the kind of call that an entry answers, which tw_torch_retired has not given yet. */
+/* Drops an entry that tw_torch_retired has not returned yet. */
 TW_API void tw_torch_drop(void *entry)
 {
     const std::lock_guard<std::mutex> guard(table_lock);
     retire(static_cast<Entry *>(entry)->hash, [&](const Entry &e) { return &e == entry; });
 }
 
-/* An entry that was dropped and that no call uses any more, freed; NULL where there is none. */
+/* Frees a dropped entry that no call uses any more, and returns its address; NULL without one. */
 TW_API void *tw_torch_retired(void)
 {
     const std::lock_guard<std::mutex> guard(table_lock);
@@ -498,7 +497,7 @@ TW_API void *tw_torch_retired(void)
     return nullptr;
 }
 
-/* Kinds of calls in the table. */
+/* Returns the number of entries in the table. */
 TW_API long tw_torch_kinds(void)
 {
     const std::lock_guard<std::mutex> guard(table_lock);

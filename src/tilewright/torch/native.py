@@ -1,7 +1,7 @@
-"""The Python half of ``native.cpp``: it is compiled once for a compiler and a PyTorch, loaded, and told which kernels
-answer which kinds of calls.
+"""The Python half of ``native.cpp``: compiles it once per compiler and PyTorch version, loads it, and fills its table
+of kernels.
 
-Where there is no compiler, or it does not compile, calls go through Python, with the same answers.
+Without a compiler, or if compilation fails, calls go through Python with equal results.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _SCALARS = {
     torch.float64: 7, torch.bool: 11, torch.bfloat16: 15, torch.float8_e5m2: 23, torch.float8_e4m3fn: 24,
     torch.uint16: 27, torch.uint32: 28, torch.uint64: 29,
 }  # fmt: skip
-"""Numbers of ``c10::ScalarType``: of every type that a kernel's result may have."""
+"""Numbers of ``c10::ScalarType``, for every type that a kernel's result may have."""
 _DEVICES = {"cpu": 0, "cuda": 1, "privateuseone": 20}
-"""Numbers of ``c10::DeviceType``, of what kernels are registered for."""
+"""Numbers of ``c10::DeviceType``, for the devices that kernels are registered for."""
 _LONG = ctypes.c_long
 _P = ctypes.c_void_p
 _PLAN = Path(__file__).with_name("plan.h")
@@ -49,7 +49,7 @@ _log = logging.getLogger("tilewright.torch")
 
 @dataclass(frozen=True)
 class Watched:
-    """A tensor of a call, by its number among them, whose elements were read once: where it lay, and its version.
+    """A tensor argument whose prepacked copy a kernel uses: its number, address and version when it was packed.
 
     ``storage`` is the address of PyTorch's object that owns the elements.
     """
@@ -62,8 +62,9 @@ class Watched:
 
 @dataclass(frozen=True)
 class Answer:
-    """What answers a kind of call: a kernel's inputs are tensors of the call by number, or bound addresses.
+    """The kernel for a kind of call.
 
+    ``inputs``: for each kernel input the number of the call's tensor, or a negative number for an address in ``bound``.
     ``shape``, ``dtype``, ``device``, ``channels_last``: of the output.
     """
 
@@ -79,7 +80,7 @@ class Answer:
 
 
 class Native:
-    """The loaded library. Safe from any number of threads."""
+    """The loaded library. Thread-safe."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -92,12 +93,13 @@ class Native:
         self._lock = ForkLock()
 
     def register(self, names: Sequence[str]) -> bool:
-        """Have C++ answer ``tilewright::<name>``, and ``tilewright_python::<name>`` what it cannot; whether it does."""
+        """Registers C++ kernels for ``tilewright::<name>``, with ``tilewright_python::<name>`` as fallback; returns
+        success."""
         texts = (ctypes.c_char_p * len(names))(*(n.encode() for n in names))
         return bool(self._library.tw_torch_register(texts, _LONG(len(names))) == 0)
 
     def caller(self, slow: Callable[..., None]) -> Callable[..., None]:
-        """A function that answers known calls of compiled graphs, and has ``slow`` answer the others.
+        """A function that answers known calls of compiled graphs, with ``slow`` as its fallback.
 
         ``slow`` itself where Python's headers are missing.
         """
@@ -109,10 +111,10 @@ class Native:
         return found
 
     def insert(self, answer: Answer, served: int, owners: Sequence[object]) -> None:
-        """Have ``answer`` answer the kind of call that this thread is answering, and those to come.
+        """Makes C++ answer calls of the kind that this thread is answering by ``answer`` from now on.
 
-        ``served``: the address where they are counted; ``owners`` own it and what is bound, and live as long. Nothing
-        is done for a kernel on a device whose driver cannot be called from C.
+        ``served``: the address of the counter of answered calls. ``owners`` own it and the bound memory, and are kept
+        alive. Nothing happens for a kernel on a device whose driver cannot be called from C.
         """
         kernel = answer.kernel
         launches = kernel.native() if isinstance(kernel, GpuKernel) else []
@@ -145,14 +147,14 @@ class Native:
             self._let_go()
 
     def drop(self, owner: object) -> None:
-        """Forget the kinds of calls that ``owner`` owns something of."""
+        """Drops all entries of which ``owner`` is an owner."""
         with self._lock:
             for entry in [e for e, (_, owners, _) in self._kept.items() if any(o is owner for o in owners)]:
                 self._library.tw_torch_drop(entry)
             self._let_go()
 
     def clear(self) -> None:
-        """Forget all kinds of calls."""
+        """Drops all entries."""
         with self._lock:
             self._library.tw_torch_clear()
             self._let_go()
@@ -163,14 +165,15 @@ class Native:
 
     @property
     def kinds(self) -> int:
-        """How many kinds of calls are answered."""
+        """Number of entries in the table."""
         return int(self._library.tw_torch_kinds())
 
 
 def _device_launch(native: NativeLaunch, made: Prepared, block: Callable[[Any, Sequence[Any]], int]) -> tuple[Any, ...]:
-    """A ``struct tw_device_launch``, whose addresses are written for each call; ``block`` gives arrays that last."""
+    """A ``struct tw_device_launch``, in which each call writes its addresses; ``block`` makes arrays that outlive the
+    call."""
     arguments = made.arguments
-    for place, shape in made.maps.items():  # any address that a map may have: it is replaced
+    for place, shape in made.maps.items():  # a placeholder address, which every call replaces
         arguments.values[place] = made.encode(shape, _ANYWHERE)
     values, places = arguments.packed(), arguments.places()
     listed = [(place, number, 0) for place, number in made.tensors] + [(p, -1, offset) for p, offset in made.scratch]
@@ -184,11 +187,11 @@ def _device_launch(native: NativeLaunch, made: Prepared, block: Callable[[Any, S
 
 
 _ANYWHERE = 1 << 20
-"""An address as aligned as a tensor map's may be asked to be."""
+"""A placeholder address with the largest alignment that a tensor map requires."""
 
 
 def load() -> Native | None:
-    """The library for this PyTorch, compiled where it was not yet; ``None`` where it cannot be."""
+    """The library for this PyTorch, compiled if necessary; ``None`` where that fails."""
     try:
         path = extension().path()
         return None if path is None else Native(path)
@@ -198,7 +201,7 @@ def load() -> Native | None:
 
 
 def extension() -> Extension:
-    """``native.cpp`` for this PyTorch."""
+    """The extension module of ``native.cpp`` for this PyTorch."""
     root = Path(torch.__file__).parent
     include, python = root / "include", sysconfig.get_path("include")
     abi = int(torch.compiled_with_cxx11_abi())

@@ -1,7 +1,8 @@
-"""``torch.ops.tilewright``: PyTorch's operators, answered by tuned kernels. Schemas are those of ATen.
+"""``torch.ops.tilewright``: PyTorch's operators, answered by tuned kernels, with ATen's schemas.
 
-Each has a kernel for the CPU and for devices of backends, one for fake tensors, a gradient, and on other devices one
-clear error. Results are dense: row-major, or with channels last where a convolution reads such images.
+Each operator has an implementation for the CPU and for backends' devices, one for fake tensors, a gradient, and one
+clear error for other devices. Results are dense: row-major, or channels last where a convolution reads images with
+channels last.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from tilewright.torch.serving import check_memory, format_of, reference, serve, 
 
 @dataclass(frozen=True)
 class Declaration:
-    """An operator; ``function``: PyTorch's own, which takes the same arguments."""
+    """An operator; ``function``: PyTorch's function with equal arguments."""
 
     name: str
     arguments: str
@@ -30,12 +31,13 @@ class Declaration:
 
     @property
     def narrows(self) -> bool:
-        """Whether autocast computes it in its own type, as PyTorch's: products, convolutions and attention."""
+        """Whether autocast computes it in the low-precision type, as PyTorch does: products, convolutions and
+        attention."""
         return not self.name.endswith(("softmax", "norm", "_backward"))
 
     @property
     def widens(self) -> bool:
-        """Whether autocast on a GPU computes it in float32, as PyTorch's: rows."""
+        """Whether autocast on a GPU computes it in float32, as PyTorch does: softmax and norms."""
         return self.name.endswith(("softmax", "norm"))
 
     @property
@@ -112,12 +114,12 @@ DECLARATIONS = (
         gradients.ATTENTION,
     ),
 )
-"""Every operator. ``scaled_dot_product_attention`` has no dropout: it would have to be the same in the gradient."""
+"""Every operator. ``scaled_dot_product_attention`` has no dropout: the gradient would need the same random numbers."""
 
 
 @dataclass(frozen=True)
 class Registration:
-    """How an operator is registered: what Python computes, and of fake tensors."""
+    """An operator to register: its schema, its Python implementation, and the implementation for fake tensors."""
 
     schema: str
     kernel: Callable[..., torch.Tensor]
@@ -130,7 +132,7 @@ class Registration:
 
 NAMES = tuple(d.name for d in DECLARATIONS)
 
-_libraries: list[Any] = []  # registrations last as long as these
+_libraries: list[Any] = []  # own the registrations
 
 
 def _fake(name: str, function: Callable[..., torch.Tensor], *args: Any) -> torch.Tensor:
@@ -166,12 +168,12 @@ def _kernel(name: str, *args: Any) -> torch.Tensor:
 
 
 DEVICES = ("CPU", "CUDA", "PrivateUse1")
-"""PyTorch's names of what kernels are registered for; the last is a device that another package adds to it."""
+"""PyTorch's dispatch keys of devices that kernels are registered for; the last key is a third-party device."""
 
 
 def _autocast(name: str, device: str, narrows: bool, *args: Any) -> torch.Tensor:
-    """The operator in autocast's type, or in float32 where that ``narrows`` nothing: PyTorch's rules, which leave
-    float64 as it is."""
+    """The operator in autocast's type, or in float32 for an operator that does not ``narrow``; float64 is kept, as in
+    PyTorch."""
     kind = torch._C._get_privateuse1_backend_name() if device == "PrivateUse1" else device.lower()
     dtype = torch.get_autocast_dtype(kind) if narrows else torch.float32
 
@@ -187,10 +189,10 @@ def _autocast(name: str, device: str, narrows: bool, *args: Any) -> torch.Tensor
 
 
 def register(graphs: Registration) -> None:
-    """Define the operators, and that of compiled graphs, once; a second call does nothing.
+    """Defines the operators, and the operator of compiled graphs, once; a second call does nothing.
 
-    What Python computes of them is registered under their own names, or, where C++ answers first, in a namespace that
-    C++ falls back on. ``graphs`` is Python's.
+    The Python implementations get the operators' own names or, if C++ answers first, the namespace that C++ falls back
+    on. The operator ``graphs`` of compiled graphs always runs in Python.
     """
     from torch._library.autograd import Info, make_autograd_impl
 

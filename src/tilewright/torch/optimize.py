@@ -1,4 +1,4 @@
-"""``tilewright.torch.optimize``: a module whose parts are tuned, and served by the kernels found."""
+"""``tilewright.torch.optimize``: tunes the parts of a module and serves them by the kernels found."""
 
 from __future__ import annotations
 
@@ -37,17 +37,16 @@ from tilewright.tuner.many import TunedTask, TuneTask, tune_many
 from tilewright.tuner.ranges import RangeResult, tune_tasks
 
 EAGER = "eager alone"
-"""The module as PyTorch runs it, operator by operator, not compiled."""
+"""The form that runs the module eagerly, operator by operator, without compilation."""
 
 TOLERANCES = {
     torch.float64: 1e-6, torch.float32: 1e-3, torch.float16: 2e-2, torch.bfloat16: 5e-2, torch.complex128: 1e-6,
     torch.complex64: 1e-3,
 }  # fmt: skip
-"""The largest difference from the module's own result, beside the largest number in it; of other types there is none.
-"""
+"""Largest allowed difference from the module's own result, relative to its largest magnitude; 0 for other types."""
 
 FACTOR = 4.0
-"""How many times further than its own result another one may lie from the module's in float64."""
+"""Factor of the module's own float64 error that another result may have."""
 
 _log = logging.getLogger("tilewright.torch")
 
@@ -67,25 +66,27 @@ def optimize(
 ) -> Any:
     """``module`` compiled for arguments like ``example`` (a tuple), with tuned kernels for the parts that have any.
 
-    The parts of its graph are tuned as tasks of one budget (``trials``, or ``time_budget`` in seconds, of all together)
-    and stored in ``db``; what is stored there is not tuned again, and an interrupted run goes on. Ctrl-C ends the
-    search and keeps what was found. ``rest``: who runs the other parts, ``inductor`` or ``eager``. ``compare``: keep
-    the kernels only where the module is not slower with them: it is timed on the example in turns with all of it left
-    to ``rest``, with chains of elementwise operations alone left to it, and as PyTorch runs it uncompiled. What is
-    returned has the outcome as its
-    ``comparison``: see :class:`~tilewright.measure.comparing.Comparison`; ``None`` where nothing was compared, since no
-    kernel was placed, or since a call changes the example or the module's parameters or buffers. ``settings`` are
-    :func:`tilewright.tuner.tune_many`'s. Weights are rearranged at the first call, and again after they changed by
-    operations that PyTorch counts (not those on their ``.data``). Without gradients: training compiles
-    ``backend="tilewright"``.
+    The parts of its graph are tuned as tasks of one common budget (``trials``, or ``time_budget`` in seconds) and
+    stored in ``db``. Stored parts are not tuned again, and an interrupted run is resumed. Ctrl-C ends the search and
+    keeps what was found. ``rest``: the compiler of the remaining operators, ``inductor`` or ``eager``.
+
+    ``compare``: keep the kernels only where the module is not slower with them. The module is timed on the example,
+    alternately with all kernels, with ``rest`` alone, with kernels but for elementwise chains, and uncompiled. The
+    returned module has the outcome as its ``comparison``: see :class:`~tilewright.measure.comparing.Comparison`. It is
+    ``None`` without a comparison: no kernel was placed, or a call changes the example or the module's parameters or
+    buffers.
+
+    ``settings`` are the settings of :func:`tilewright.tuner.tune_many`. Weights are prepacked at the first call, and
+    again after changes that PyTorch counts (not changes of their ``.data``). The module computes no gradients: training
+    compiles ``backend="tilewright"``.
 
     ``dynamic_shapes``: axes of arguments that change from call to call, as ``torch.export`` takes them (by the name of
-    an argument or in their order): ``{"x": {0: torch.export.Dim("batch", min=2, max=32)}}``, or ``(2, 32)`` in the
-    place of the ``Dim``. Their tasks are ranges, and one kernel, or a few, serve all sizes. An ``ExportedProgram`` may
-    stand in the place of the module; its own dynamic axes are taken.
+    an argument or in their order): ``{"x": {0: torch.export.Dim("batch", min=2, max=32)}}``, or ``(2, 32)`` in place of
+    the ``Dim``. Their tasks are ranges, and one kernel, or a few, serve all sizes. An ``ExportedProgram`` may take the
+    place of the module; its own dynamic axes are used.
 
-    The module and the example are on one device, a processor or a GPU, and so are the tasks. ``threads`` are the
-    processor's.
+    The module and the example are on one device, a processor or a GPU, for which the parts are tuned. ``threads`` is
+    the number of the processor's threads.
 
     Raises ``UsageError`` for bad arguments, ``TargetUnavailable`` for a device that cannot be reached, and
     ``TilewrightError`` where the result differs from the module's own.
@@ -151,7 +152,7 @@ def optimize(
 
 
 def _device(module: torch.nn.Module, example: Sequence[Any]) -> torch.device:
-    """Where a call's tensors are. Raises ``UsageError`` for several devices, and for one without kernels."""
+    """The device of a call's tensors. Raises ``UsageError`` for several devices, and for a device without kernels."""
     devices = {str(t.device): t.device for t in _tensors(module, example)} or {"cpu": torch.device("cpu")}
     if len(devices) > 1:
         names = sorted(devices)
@@ -167,14 +168,14 @@ def _device(module: torch.nn.Module, example: Sequence[Any]) -> torch.device:
 
 
 def _site(place: DeviceKey | None, on_farm: bool) -> dict[str, str]:
-    """Where tasks are tuned unless settings say otherwise, as ``tune_many`` takes it."""
+    """Settings of ``tune_many`` for where tasks are tuned, unless the caller's settings say otherwise."""
     if on_farm:
         return {}
     return {"target": "cpu"} if place is None else {"device": f"{place[0]}:{place[1]}"}
 
 
 def _target(settings: Mapping[str, Any], place: DeviceKey | None) -> Target:
-    """What kernels are looked for. Raises ``TargetUnavailable`` for a device that is not there."""
+    """The target of kernels. Raises ``TargetUnavailable`` for a missing device."""
     if place is None:
         return parse_target("cpu")
     name = settings.get("target", "auto")
@@ -182,7 +183,7 @@ def _target(settings: Mapping[str, Any], place: DeviceKey | None) -> Target:
 
 
 def _say_untuned(found: Sequence[TunedTask | RangeResult]) -> None:
-    """Say how many parts no kernel was found for, and what the first one's failed of: PyTorch computes them."""
+    """Warns of parts without a kernel, which PyTorch computes, with the reason of the first one."""
     why = []
     for one in found:
         if isinstance(one, TunedTask) and one.problem is not None:
@@ -196,7 +197,7 @@ def _say_untuned(found: Sequence[TunedTask | RangeResult]) -> None:
 
 
 def _served(library: Library, workload: Workload, place: DeviceKey | None) -> bool:
-    """Whether kernels serve every size of a workload. Of a range on a device, kernels are looked up for some sizes."""
+    """Whether kernels serve every size of a workload. On a device, three sizes of a range are looked up."""
     ranges = workload.ranges
     if not ranges:
         return library.resolver.find(workload, place).served is not None
@@ -210,7 +211,7 @@ def _served(library: Library, workload: Workload, place: DeviceKey | None) -> bo
 def _fastest(
     forms: Mapping[str, Form | Uncompiled], wait: Callable[[], object], threads: int
 ) -> tuple[Any, comparing.Comparison | None]:
-    """The form that is kept, compiled; the others are given up."""
+    """The fastest form, compiled, and the comparison; the remaining forms are freed."""
     if len(forms) == 1:
         return next(iter(forms.values())).settled(), None
     with torch.no_grad():
@@ -229,14 +230,14 @@ def _tensors(module: torch.nn.Module, example: Sequence[Any]) -> list[torch.Tens
 
 
 def _versions(module: torch.nn.Module, example: Sequence[Any]) -> list[int]:
-    """How often PyTorch has counted a change of each of them."""
+    """PyTorch's version counters of the tensors that a call reads."""
     return [t._version for t in _tensors(module, example) if not t.is_inference()]
 
 
 def _captured(
     module: torch.nn.Module, example: Sequence[Any], rest: Rest, target: Target
 ) -> tuple[Captured, list[GraphTask]]:
-    """The module's graphs, and what kernels could compute of them, each once, in every layout that may be chosen."""
+    """The module's graphs, and the tasks that kernels could compute, each once, in every possible layout."""
     found: dict[str, GraphTask] = {}
 
     def note(graph: GraphModule, example: Sequence[Any]) -> Any:
@@ -246,7 +247,7 @@ def _captured(
         if any(g.family == "recurrent" and not _tunable(placing, target, g) for g in placing.channels.groups):
             raise Unplaced
         for task in tasks_of(placing.channels, partial(_tunable, placing, target)):
-            if task.workload.ranges:  # weights may differ in every call of changing sizes
+            if task.workload.ranges:  # with dynamic sizes, weights may differ in every call
                 task = replace(task, workload=changing(task.workload))
             before = found.get(task.workload.key)
             found[task.workload.key] = task if before is None else replace(before, calls=before.calls + task.calls)
@@ -270,7 +271,7 @@ def _tunable(placing: Placing, target: Target, group: Group) -> bool:
 
 
 class _Wanted:
-    """The module's own answer to the example, in no more than its element types' precision."""
+    """The module's own result for the example, with the precision of its element types."""
 
     def __init__(self, module: torch.nn.Module, example: Sequence[Any]) -> None:
         self.module, self.example = module, example
@@ -282,7 +283,7 @@ class _Wanted:
             return list(torch.utils._pytree.tree_leaves(module(*example)))
 
     def check(self, got: Any) -> None:
-        """Raise ``TilewrightError`` where an answer lies further from this one than rounding explains."""
+        """Raises ``TilewrightError`` where a result differs from the module's by more than rounding explains."""
         for number, (a, b) in enumerate(zip(torch.utils._pytree.tree_leaves(got), self.leaves, strict=True)):
             if not isinstance(b, torch.Tensor):
                 continue
@@ -297,7 +298,8 @@ class _Wanted:
             )
 
     def _rounded(self, number: int, a: torch.Tensor) -> bool:
-        """Whether an answer is about as near to the module's in float64 as its own is, as where terms cancel."""
+        """Whether a result is about as close to the module's float64 result as the module's own; true where terms
+        cancel."""
         exact = self._exact
         if exact is None:
             return False
@@ -306,12 +308,12 @@ class _Wanted:
 
     @cached_property
     def _exact(self) -> list[Any] | None:
-        """The answer of the module in float64; ``None`` where it has none."""
+        """The module's result in float64; ``None`` where the module fails in float64."""
 
         def wide(x: Any) -> Any:
             return x.double() if isinstance(x, torch.Tensor) and x.is_floating_point() else x
 
         try:
             return self._leaves(copy.deepcopy(self.module).double(), torch.utils._pytree.tree_map(wide, self.example))
-        except (RuntimeError, TypeError):  # it makes tensors of other types itself, or cannot be copied
+        except (RuntimeError, TypeError):  # the module makes tensors of other types, or cannot be copied
             return None

@@ -1,16 +1,16 @@
 """Kernels in compiled graphs: ``torch.ops.tilewright.kernel(graph, name, shape, dtype, inputs, sizes)``.
 
-PyTorch's caches on disk tell graphs apart by their text, and any process may read them. So a call says all that its
-graph depends on: ``name``, a digest of the program that is computed, and the shape and dtype of the result. The kernel
-is looked up when the graph runs: ``graph`` is a tensor that stands for the graph's kernels in this process, which
-:meth:`Kernels.bound` hands it: by the number that it holds, or on a device by its address, which is known without
-waiting. It lies where the graph's tensors do, and always at one address, so that CUDA graphs may hold the calls.
+PyTorch's caches on disk identify graphs by their text, and any process may read them. So a call names everything that
+its graph depends on: ``name``, a digest of the computed program, and the shape and dtype of the result. The kernel is
+looked up when the graph runs. ``graph`` is a tensor that identifies the graph's kernels in this process;
+:meth:`Kernels.bound` passes it. It is identified by the number that it holds or, on a device, by its address, which
+needs no synchronisation. It lies on the graph's device at a constant address, so that CUDA graphs may record the calls.
 
-Code that Inductor makes of a graph does not pass PyTorch's dispatcher: it hands :data:`call` the memory of the result
-(``inductor.py``). C++ answers the calls that it has seen before (``native.cpp``).
+Inductor's code bypasses PyTorch's dispatcher: it passes the result's memory to :data:`call` (``inductor.py``). C++
+answers the calls of kinds that it has seen before (``native.cpp``).
 
-Weights that a kernel wants rearranged are, at the first call, and again when they are other memory or their version
-says that they changed. What was rearranged is freed with the weights.
+Weights that a kernel prepacks are packed at the first call, and again when their storage or version changes. The packed
+copy is freed with the weights.
 """
 
 from __future__ import annotations
@@ -38,15 +38,17 @@ if TYPE_CHECKING:
 
 
 CALLS = 4
-"""Version of the code that Inductor makes of calls (``inductor.py``). Their names depend on it, since PyTorch's caches
-on disk keep the code."""
+"""Version of the code that Inductor generates for calls (``inductor.py``).
+
+Kernel names depend on it, since PyTorch's caches on disk keep the code.
+"""
 
 
 @dataclass(frozen=True)
 class Call:
     """A call of a graph's kernel, which writes to ``out``, dense and row-major.
 
-    ``graph``: the tensor that the graph was handed; ``sizes``: see ``sizes.py``.
+    ``graph``: the tensor that identifies the graph's kernels; ``sizes``: see ``sizes.py``.
     """
 
     graph: torch.Tensor
@@ -56,15 +58,15 @@ class Call:
 
 
 class Part(Protocol):
-    """What answers the calls of a name."""
+    """A kernel or fallback that answers the calls of a name."""
 
     def __call__(self, call: Call) -> None: ...
 
 
 class Kernels:
-    """What a compiled graph calls, by name. It lives as long as the graph, and with it what its calls need.
+    """The kernels of a compiled graph, by name. It lives as long as the graph, and owns what the graph's calls need.
 
-    ``workloads``: their keys, of kernels for sizes that are known.
+    ``workloads``: workload keys of the kernels for fixed sizes.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -74,7 +76,7 @@ class Kernels:
 
     @cached_property
     def graph(self) -> torch.Tensor:
-        """What the graph is handed first."""
+        """The tensor that identifies these kernels in the graph's calls."""
         with torch.utils._python_dispatch._disable_current_modes():
             made = torch.full((), next(_numbers), dtype=torch.int64, device=self.device)
         _placed[_mark(made)] = self
@@ -82,7 +84,7 @@ class Kernels:
         return made
 
     def example(self, mode: FakeTensorMode | None) -> torch.Tensor:
-        """What it is while the graph is compiled, which needs no device."""
+        """A stand-in for ``graph`` while the graph is compiled; a fake tensor needs no device."""
         if mode is None:
             return self.graph
         with mode:
@@ -90,17 +92,20 @@ class Kernels:
 
     @property
     def keeps(self) -> bool:
-        """Whether a call reads weights as they were rearranged once: it looks whether they changed."""
+        """Whether a call reads prepacked weights, and so checks whether the weights have changed."""
         return any(isinstance(p, Placed) and p.keeps for p in self.parts.values())
 
     def release(self) -> None:
-        """Free all that calls need: the graph is not called any more."""
+        """Frees everything that calls need; the graph is no longer called."""
         self.parts.clear()
         if "graph" in self.__dict__:
             serving.drop(self.graph)
 
     def bound(self, compiled: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
-        """A compiled graph that takes ``graph`` first as one that takes the rest. Both empty the list of arguments."""
+        """Wraps a compiled graph that takes ``graph`` first into a function of the remaining arguments.
+
+        Both functions empty the list of arguments.
+        """
 
         def run(arguments: list[Any]) -> Any:
             arguments.insert(0, self.graph)
@@ -115,16 +120,16 @@ _placed: weakref.WeakValueDictionary[tuple[str, int], Kernels] = weakref.WeakVal
 
 
 def _mark(graph: torch.Tensor) -> tuple[str, int]:
-    """What tells graphs of this process apart."""
+    """The identity of a graph's kernels in this process."""
     return ("number", int(graph)) if graph.is_cpu else (str(graph.device), graph.data_ptr())
 
 
 @dataclass(frozen=True)
 class Packed:
-    """Weights as a kernel has rearranged them: ``memory``, or as it reads them: ``tensors``; by the input's number.
+    """Weights that a kernel has prepacked (``memory``) or that were copied for it (``tensors``), by the input's number.
 
-    ``plan``: on a device, the kernel that reads them, of the other inputs. ``storages`` tell when weights die; the
-    weights themselves are not held.
+    ``plan``: on a device, the kernel with these weights bound, as a function of the remaining inputs. ``storages`` tell
+    when weights are freed; the weights themselves are not kept alive.
     """
 
     watched: tuple[Watched, ...]
@@ -134,7 +139,7 @@ class Packed:
     storages: tuple[weakref.ref[torch.UntypedStorage], ...]
 
     def address(self, number: int) -> int:
-        """Where the kernel reads an input that is kept; 0 for others."""
+        """The address at which the kernel reads a kept input; 0 for an input that is not kept."""
         if self.plan is not None:
             return int(self.plan.held.get(number, 0))
         if number in self.memory:
@@ -143,10 +148,10 @@ class Packed:
 
 
 class Placed:
-    """A kernel in the place of parts of a graph.
+    """A kernel that replaces a part of a graph.
 
-    ``orders``: weights, by the input's number, and the order of their axes in which the kernel reads them; they are
-    copied once, as those that the kernel rearranges are.
+    ``orders``: for weights, by the input's number, the order of axes in which the kernel reads them. Such weights are
+    copied once, like weights that the kernel prepacks.
     """
 
     def __init__(self, served: Served, orders: Mapping[int, tuple[int, ...]] = MappingProxyType({})) -> None:
@@ -164,7 +169,7 @@ class Placed:
 
     @property
     def keeps(self) -> bool:
-        """Whether weights are rearranged once."""
+        """Whether weights are prepacked or copied once."""
         return bool(self._kept)
 
     def __call__(self, call: Call) -> None:
@@ -189,15 +194,16 @@ class Placed:
             call.out.copy_(out)
 
     def _dense(self, number: int, t: torch.Tensor) -> torch.Tensor:
-        """An input, or a copy that lies as kernels read it, of the type that PyTorch's graph gave it.
+        """An input, or a copy of it: dense, aligned, and of the dtype that PyTorch's graph states.
 
-        PyTorch's graphs are wrong of some: batch norm gives statistics of 16-bit reals as such, and they say float32.
+        Some graphs state a wrong dtype: batch norm gives statistics of 16-bit reals in that type, and the graph says
+        float32.
         """
         dense = t.detach().to(self._dtypes[number]).contiguous()
         return dense.clone() if dense.data_ptr() % self._align else dense
 
     def _of(self, inputs: Sequence[torch.Tensor]) -> Packed:
-        """The weights as the kernel reads them, made anew where those given are not those that were read."""
+        """The weights as the kernel reads them, packed again if the given weights are not those that were packed."""
         storages = [inputs[n].untyped_storage() for n in self._kept]
         key = tuple(s._cdata for s in storages)
         watched = tuple(
@@ -210,7 +216,7 @@ class Placed:
             at = [tensors[n].data_ptr() if n in tensors else 0 for n in range(len(inputs))]
             memory = {} if kernel is None else kernel.pack([*at, 0])
             plan, there = self._bound(tensors)
-            own = {n: t for n, t in tensors.items() if not _shared(t, inputs[n])}  # others would hold the weight
+            own = {n: t for n, t in tensors.items() if not _shared(t, inputs[n])}  # sharing would keep weights alive
             read = {n: t for n, t in own.items() if n not in memory and n not in there}
             forget = _forgetting(self, key)
             packed = Packed(watched, memory, read, plan, tuple(weakref.ref(s, forget) for s in storages))
@@ -218,14 +224,14 @@ class Placed:
         return packed
 
     def _bound(self, tensors: Mapping[int, torch.Tensor]) -> tuple[GpuPlan | None, Collection[int]]:
-        """On a device, the kernel with these inputs bound, and which of them it has rearranged in memory of its own."""
+        """On a device, the kernel with these inputs bound, and the inputs that it has packed into its own memory."""
         checked, on_device = self.served.checked, self.served.on_device
         if on_device is None or not isinstance(checked, GpuPlan) or not on_device.rearranges:
             return None, ()
         return checked.keeping(tensors), on_device.rearranges
 
     def _rearranged(self, number: int, weight: torch.Tensor) -> torch.Tensor:
-        """A weight as the kernel reads it, or packs it."""
+        """A weight in the form in which the kernel reads or packs it."""
         seen = weight.permute(self._orders[number]) if number in self._orders else weight
         dense = self._dense(number, seen)
         return dense.clone() if number in self._orders and _shared(dense, weight) else dense
@@ -240,7 +246,7 @@ class Placed:
             return None
         count = len(call.inputs)
         bound = [0 if packed is None else packed.address(n) for n in range(count)]
-        inputs = [-1 if at else n + 1 for n, at in enumerate(bound)]  # the graph's number is the first tensor
+        inputs = [-1 if at else n + 1 for n, at in enumerate(bound)]  # the tensor ``graph`` has number 0
         watched = () if packed is None else packed.watched
         out = call.out
         return Answer(kernel, inputs, tuple(out.shape), out.dtype, out.device, self._align, bound, watched)
@@ -251,7 +257,7 @@ def _shared(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def _forgetting(placed: Placed, key: tuple[int, ...]) -> Callable[[object], None]:
-    """What is called when weights of a key die."""
+    """A callback for when a key's weights are freed."""
     of = weakref.ref(placed)
 
     def forget(_: object) -> None:
@@ -284,7 +290,7 @@ def kernel(
     inputs: Sequence[torch.Tensor],
     sizes: Sequence[int],
 ) -> torch.Tensor:
-    """What ``torch.ops.tilewright.kernel`` gives: the result of a call, in memory of its own."""
+    """The implementation of ``torch.ops.tilewright.kernel``: calls the kernel and returns its result in new memory."""
     out = torch.empty(shape, dtype=dtype, device=_device(graph, inputs))
     call(graph, *inputs, name, *sizes, out=out)
     return out
@@ -297,7 +303,7 @@ def _fake(
 
 
 def _device(graph: torch.Tensor, inputs: Sequence[torch.Tensor]) -> torch.device:
-    """Where a call's result lies."""
+    """The device of a call's result."""
     return inputs[0].device if inputs else graph.device
 
 
@@ -306,4 +312,4 @@ KERNEL = Registration(
     kernel,
     _fake,
 )
-"""``tilewright::kernel``."""
+"""The registration of ``tilewright::kernel``."""

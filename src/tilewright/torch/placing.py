@@ -1,6 +1,4 @@
-"""Kernels in the place of a graph's parts: of whole groups in the layouts that take the least time together, and of the
-product or norm alone where there is none for its group.
-"""
+"""Places kernels into a graph: for whole groups, in the fastest layouts, or for a group's product or norm alone."""
 
 from __future__ import annotations
 
@@ -29,39 +27,41 @@ from tilewright.torch.placed import CALLS, Kernels, Part, Placed
 from tilewright.torch.sizes import Sized, changes, cut_out, shape_of
 
 Find = Callable[[Workload, DeviceKey | None], Served | None]
-"""The kernel for a workload on a device, ``None`` for the processor."""
+"""Looks up the kernel for a workload on a device, ``None`` being the processor."""
 
 UNMEASURED = 1.0
-"""Seconds for a kernel that was never timed: any that was is better."""
+"""Seconds assumed for a kernel without a measurement: any measured kernel is preferred."""
 
 CALL_SECONDS = 1e-6
-"""What a kernel's call takes beside the kernel, the memory of its result included: about a microsecond."""
+"""Seconds of overhead of a kernel's call, including the allocation of its result."""
 
 FUSED = ("elementwise", "row_reduction")
-"""Families of which Inductor computes a group in loops of its own, with what stands around it. For the others it calls
-a library, which takes it no less than a kernel's call takes."""
+"""Families of groups that Inductor fuses into generated loops with neighbouring operations.
+
+For other families it calls a library, and that call takes as long as a kernel's call.
+"""
 
 LIGHT = 2
-"""Operations for each element read or written below which elementwise operations take as long as their memory."""
+"""Operations per element read or written below which elementwise operations are memory-bound."""
 
 _log = logging.getLogger("tilewright.torch")
 
 
 class Placing:
-    """A module's graph, its groups, and what ``find`` has for them.
+    """A module's graph, its groups, and the kernels that ``find`` returns for them.
 
-    ``keep``: weights (what the graph marks as constant) are rearranged once and kept. Otherwise they may differ in
-    every call, and kernels that rearrange them are not looked for. ``fuses``: Inductor compiles what no kernel
-    computes. Then it keeps the groups that a kernel would not gain by: groups that take less than a call, and light
-    elementwise operations beside one that Inductor alone knows, with which it computes them in one pass through memory.
+    ``keep``: weights (inputs that the graph marks as constant) are prepacked once and kept. Otherwise they may differ
+    in every call, and kernels that prepack them are not used. ``fuses``: Inductor compiles the operations without
+    kernels. Then Inductor keeps the groups that a kernel would not speed up: groups shorter than a call, and
+    memory-bound elementwise operations next to an opaque operation, with which Inductor fuses them.
     """
 
     def __init__(self, module: GraphModule, found: Imported, find: Find, keep: bool, fuses: bool) -> None:
         self.module, self.find, self.keep, self.fuses = module, find, keep, fuses
         self.graph: Graph = found.graph
         self.channels: Channels = channels_last(found.graph, grouped(found.graph))
-        self.nodes = dict(found.nodes)  # by value, as it is given now
-        self._first: Mapping[str, Node] = found.nodes  # as PyTorch gave it
+        self.nodes = dict(found.nodes)  # current nodes by value
+        self._first: Mapping[str, Node] = found.nodes  # PyTorch's original nodes
         self._sizes = symbols(module)
         self._served: dict[tuple[Any, ...], Served | None] = {}
         self._kernels: Kernels | None = None
@@ -69,9 +69,9 @@ class Placing:
         self._beside = _beside_opaque(self.channels.groups) if fuses else frozenset()
 
     def run(self) -> Kernels | None:
-        """Put kernels in the place of what there are some for: the graph then is handed their number first.
+        """Places kernels wherever ``find`` has them; the graph then takes the kernels' tensor as its first input.
 
-        ``None`` where there are none.
+        Returns ``None`` where no kernel was placed.
         """
         for group in cheapest(self.channels, self.seconds):
             if not group.nodes:
@@ -83,14 +83,14 @@ class Placing:
     # ----------------------------------------------------------------- what there is
 
     def seconds(self, group: Group) -> float | None:
-        """Measured seconds of a group's or move's kernel; ``None`` where there is none."""
+        """Measured seconds of a group's or move's kernel and its call; ``None`` without a kernel."""
         if not group.nodes and self._moves_nothing(group):
             return 0.0
         served = self.served(group)
         return None if served is None else _seconds(served) + CALL_SECONDS
 
     def served(self, group: Group) -> Served | None:
-        """The kernel of a group, if there is one and it can stand there."""
+        """The kernel of a group; ``None`` if there is none, or if it cannot or should not be placed."""
         if group.workload is None or not self.placeable(group):
             return None
         key = (group.workload.key, group.inputs, group.output)
@@ -105,17 +105,18 @@ class Placing:
         return self._served[key]
 
     def _asked(self, workload: Workload, group: Group) -> Workload:
-        """A group's workload as kernels are looked up for it."""
+        """The workload that kernels are looked up for: without constant inputs where weights may change."""
         return workload if self.keep and not self._changes(group) else changing(workload)
 
     def device(self, group: Group) -> torch.device:
-        """Where a group's tensors are."""
+        """The device of a group's tensors."""
         value, _ = original(group.output, len(self.channels.graph.values[group.output].shape))
         found: torch.device = self._first[value].meta["val"].device
         return found
 
     def placeable(self, group: Group) -> bool:
-        """Whether a kernel could: all it reads and gives are nodes of PyTorch's graph, and copying around it pays."""
+        """Whether a kernel could be placed: all inputs and outputs are nodes of PyTorch's graph, and the copies around
+        it pay."""
         if group.workload is None or (not group.nodes and self._moves_nothing(group)):
             return False
         copied = 0
@@ -130,21 +131,21 @@ class Placing:
             if node is None or not plain(node) or (name == group.output and order(node) is None):
                 return False
             if name != value and self._sizes and self._changes(group):
-                return False  # of changing sizes there is one layout
-            moved = name != value and not spec.constant  # by a kernel of its own
+                return False  # with dynamic sizes there is one layout
+            moved = name != value and not spec.constant  # by a move's kernel
             kept = self.keep and spec.constant
             if not (moved or kept or dense(node.meta["val"], axes)):
                 copied += math.prod(spec.shape)
         return bool(group.workload.flops >= WORTH * copied)
 
     def _changes(self, group: Group) -> bool:
-        """Whether a size in it is chosen by each call."""
+        """Whether a group has a dynamic size."""
         inside = (n.output for n in self.graph.nodes if n.name in group.nodes)
         values = (original(v, len(self.channels.graph.values[v].shape))[0] for v in (*group.inputs, *inside))
         return any(changes(self._first[v]) for v in values if v in self._first)
 
     def _moves_nothing(self, move: Group) -> bool:
-        """Whether a value lies with its channels last already, as PyTorch has it."""
+        """Whether PyTorch stores a value with channels last already."""
         value, axes = self._moved(move)
         node = self._first.get(value)
         return node is not None and plain(node) and dense(node.meta["val"], axes)
@@ -161,7 +162,7 @@ class Placing:
     # ----------------------------------------------------------------- putting it there
 
     def _move(self, move: Group) -> None:
-        """A value in the other layout, right behind where it is given."""
+        """Adds a value in the other layout, right behind the node that gives it."""
         value, axes = self._moved(move)
         source, node = self.nodes[move.inputs[0]], self._first[value]
         back = move.output == value
@@ -177,7 +178,7 @@ class Placing:
             node.replace_all_uses_with(made)
 
     def _place(self, group: Group) -> None:
-        """The first that there is a kernel for: the group, or one of its anchors alone."""
+        """Places the first kernel that ``find`` has: for the group, or for one of its anchors alone."""
         for part in chain([group], self._alone(group)):
             if self.served(part) is None:
                 continue
@@ -196,7 +197,7 @@ class Placing:
             return
 
     def _alone(self, group: Group) -> Iterator[Group]:
-        """The products, norms, ... of a group, without what stands around them."""
+        """The products, norms, ... of a group as groups of their own, without operations fused around them."""
         nodes = [n for n in self.graph.nodes if n.name in group.nodes]
         for node in nodes if len(nodes) > 1 else ():
             if OPERATIONS[node.operation].kind in ("elementwise", "move", "gather"):
@@ -209,7 +210,8 @@ class Placing:
             yield Group(alone.op, group.family, (node.name,), reads, (node.output,), alone)
 
     def _call(self, group: Group, like: Node, as_pytorch: bool) -> Node:
-        """A kernel's call. ``as_pytorch``: its output, lying as ``like``'s, else row-major as the kernel gives it."""
+        """Adds a kernel's call. ``as_pytorch``: its output is in the layout of ``like``, else row-major as the kernel
+        writes it."""
         served, workload = self.served(group), group.workload
         assert served is not None
         assert workload is not None
@@ -234,7 +236,8 @@ class Placing:
         return ordered(self.module, made, _order(like)) if as_pytorch else made
 
     def _call_sized(self, group: Group, like: Node) -> Node | None:
-        """A kernel for the sizes of each call, its output lying as PyTorch's; ``None`` where there can be none."""
+        """Adds a call of a kernel for dynamic sizes, its output in PyTorch's layout; ``None`` where that is
+        impossible."""
         part = cut_out(self.module, [self.nodes[n] for n in group.inputs], like, self._sizes)
         if part is None:
             return None
@@ -254,9 +257,9 @@ class Placing:
         self, name: str, part: Part, shape: Sequence[int | Node], like: torch.Tensor, inputs: Sequence[Node],
         sizes: Sequence[Node] = (),
     ) -> Node:  # fmt: skip
-        """A call of a kernel by its name; ``part`` answers it, unless another call of this graph has named it so.
+        """Adds a call of a kernel by its name; ``part`` answers it, unless an earlier call in this graph has the name.
 
-        The result's dtype and device are those of ``like``.
+        The result has the dtype and device of ``like``.
         """
         if self._kernels is None or self._given is None:
             self._kernels = Kernels(like.device)
@@ -274,7 +277,8 @@ def _seconds(served: Served) -> float:
 
 
 def _beside_opaque(groups: Sequence[Group]) -> frozenset[str]:
-    """The last nodes of groups that read an opaque node's values, or whose values one reads, perhaps through views."""
+    """The last nodes of groups that read an opaque node's values, or whose values an opaque node reads, also through
+    views."""
     given: set[str] = set()
     read: set[str] = set()
     for g in groups:
@@ -293,7 +297,7 @@ def _order(node: Node) -> tuple[int, ...]:
 
 
 def _behind(module: GraphModule, node: Node) -> Node:
-    """Where nodes may stand that read this one."""
+    """The first position at which nodes may read this one."""
     if node.op != "placeholder":
         return node.next
     found: Node = next(n for n in module.graph.nodes if n.op != "placeholder")
@@ -301,7 +305,7 @@ def _behind(module: GraphModule, node: Node) -> Node:
 
 
 def changing(workload: Workload) -> Workload:
-    """The same with inputs that may differ in each call."""
+    """The workload with all inputs marked as changing from call to call."""
     if not any(s.constant for s in workload.inputs):
         return workload
     program = Program.loads(workload.program)

@@ -1,12 +1,12 @@
-/* What native.py tells native.cpp of an answer. */
+/* The structures that native.py passes to native.cpp. */
 #pragma once
 
 #include "tw.h"
 
 extern "C" {
 
-/* Where a launch's parameters take an address. `tensor`: of the kernel, or -1: the workspace; `map`: whether it is a
-   tensor map that describes what lies there. */
+/* A parameter of a launch that receives an address. `tensor`: the kernel's tensor, or -1 for the workspace. `map`:
+   whether the parameter is a tensor map (TMA descriptor) of the memory, rather than its address. */
 struct tw_pointer {
     long at, tensor, map;
     long long offset;
@@ -14,7 +14,8 @@ struct tw_pointer {
 
 struct tw_launch_config;
 
-/* A launch on a device. Functions are those of CUDA's driver, or others that take the same; contexts may be missing. */
+/* A launch on a device. The functions are the CUDA driver's, or have their signatures; the contexts' functions may be
+   missing. */
 struct tw_device_launch {
     int (*launch)(const tw_launch_config *, void *function, void **parameters, void **extra);
     int (*fill)(void *address, unsigned char byte, size_t size, void *stream);
@@ -23,14 +24,14 @@ struct tw_device_launch {
     int (*make_current)(void *context);
     void *context, *function;
     unsigned grid[3], block[3], shared, early;
-    const unsigned char *values; /* a block of the parameters' values */
+    const unsigned char *values; /* all parameters' values in one block */
     long bytes, parameters;
-    const long *places;          /* where each begins */
+    const long *places;          /* offset of each in the block */
     long pointers;
     const struct tw_pointer *pointer;
 };
 
-/* A tensor of the call, by its number, that was read once: who owns its elements, where they lay, and their version. */
+/* A prepacked tensor of the call, by its number: its storage, address and version when it was packed. */
 struct tw_watched {
     long number;
     void *storage;
@@ -39,18 +40,18 @@ struct tw_watched {
 };
 
 struct tw_torch_plan {
-    long inputs;              /* of the kernel */
-    const long *slots;        /* of each: which tensor of the call, or -1 */
-    void *const *bound;       /* of each that is bound: where it lies */
+    long inputs;              /* number of the kernel's inputs */
+    const long *slots;        /* per input: number of the call's tensor, or -1 */
+    void *const *bound;       /* per input with slot -1: its address */
     long dims;
     const long long *shape;   /* of the output */
-    long dtype;               /* PyTorch's number */
-    long format;              /* PyTorch's number of how the output lies */
-    long device_type, device; /* PyTorch's numbers of where */
+    long dtype;               /* PyTorch's ScalarType */
+    long format;              /* PyTorch's MemoryFormat of the output */
+    long device_type, device; /* PyTorch's DeviceType and index */
     long watched;
     const struct tw_watched *watching;
-    struct tw_loaded kernel;  /* on a device without launches */
-    long device_launches;     /* 0 on this processor */
+    struct tw_loaded kernel;  /* on a device its launches are below */
+    long device_launches;     /* 0 on the processor */
     const struct tw_device_launch *device_launch;
 };
 

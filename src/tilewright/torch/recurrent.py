@@ -1,8 +1,8 @@
-"""``nn.RNN``, ``nn.GRU`` and ``nn.LSTM`` in graphs of Dynamo's, before PyTorch takes them apart.
+"""Rewrites ``nn.RNN``, ``nn.GRU`` and ``nn.LSTM`` in Dynamo graphs, before PyTorch decomposes them.
 
-PyTorch makes of such a layer one operator of several results, or operators of every step. Here each layer and direction
-becomes an input product of all steps and ``torch.ops.tilewright.recurrent``, the steps behind it, which a kernel
-computes. Where there is no kernel for one, the graph stays as it was.
+PyTorch turns such a layer into one operator of several results, or into the operators of every step. Here each layer
+and direction becomes the input product of all steps and ``torch.ops.tilewright.recurrent``, which a kernel computes. If
+a layer has no kernel, the graph stays unchanged.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ _library.define(
     tags=(torch.Tag.pt2_compliant_tag,),
 )
 OPERATOR = torch.ops.tilewright.recurrent.default
-"""The states behind every step, (states, steps, rows, features), of gates (steps, rows, gates x features)."""
+"""The states after every step, (states, steps, rows, features), from input products (steps, rows, gates x features)."""
 
 KINDS = ("rnn_tanh", "rnn_relu", "gru", "lstm")
-"""PyTorch's functions."""
+"""PyTorch's functions of recurrent layers."""
 
 
 class Unplaced(Exception):
-    """A graph has a recurrent layer that no kernel computes."""
+    """Raised for a graph with a recurrent layer that no kernel computes."""
 
 
 def check_placed(graph: GraphModule) -> None:
-    """Raises :class:`Unplaced` where a layer's steps are left."""
+    """Raises :class:`Unplaced` where the operator of a layer's steps is left in a graph."""
     if any(n.target is OPERATOR for n in graph.graph.nodes):
         raise Unplaced
 
 
 def lowered(module: GraphModule, inputs: Sequence[Any]) -> GraphModule | None:
-    """The graph with its layers as input products and steps; ``None`` where it has none, or where they are trained.
+    """The graph with its layers as input products and steps; ``None`` for a graph without layers, or in training.
 
-    Layers that drop, project, or take packed sequences stay PyTorch's, and so do those whose sizes change.
+    Layers with dropout, projections or packed sequences stay PyTorch's, and layers with dynamic sizes do.
     """
     trained = torch.is_grad_enabled() and any(isinstance(i, torch.Tensor) and i.requires_grad for i in inputs)
     functions = {getattr(torch, kind): kind for kind in KINDS}
@@ -51,7 +51,7 @@ def lowered(module: GraphModule, inputs: Sequence[Any]) -> GraphModule | None:
         return None
     graph = torch.fx.Graph()
     copies: dict[Node, Node] = {}
-    outputs = graph.graph_copy(module.graph, copies)  # what the output node holds
+    outputs = graph.graph_copy(module.graph, copies)  # the argument of the output node
     graph.output(outputs)
     for node in nodes:
         copies[node].target, copies[node].args = layers, (functions[node.target], *copies[node].args)
@@ -80,7 +80,7 @@ def layers(
     kind: str, input: torch.Tensor, hx: Any, params: Sequence[torch.Tensor], has_biases: bool, num_layers: int,
     dropout: float, train: bool, bidirectional: bool, batch_first: bool,
 ) -> tuple[torch.Tensor, ...]:  # fmt: skip
-    """What PyTorch's function of this name and these arguments gives."""
+    """The results of PyTorch's function ``kind`` with these arguments."""
     first = tuple(hx) if kind == "lstm" else (hx,)
     directions, each = 2 if bidirectional else 1, 4 if has_biases else 2
     x = input.transpose(0, 1).contiguous() if batch_first else input
@@ -122,7 +122,7 @@ def _run(
     gates: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, h0: torch.Tensor, c0: torch.Tensor | None,
     kind: str, reverse: bool,
 ) -> torch.Tensor:  # fmt: skip
-    """Step by step: what graphs compute while they are looked through."""
+    """The operator without a kernel, step by step; it runs only while graphs are traced."""
     out = _fake(gates, weight, bias, h0, c0, kind, reverse)
     state: tuple[Any, ...] = (h0, c0)
     for t in reversed(range(len(gates))) if reverse else range(len(gates)):

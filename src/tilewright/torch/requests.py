@@ -1,4 +1,4 @@
-"""PyTorch's tensors, as far as requests depend on them."""
+"""Descriptions of PyTorch's tensors that requests depend on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DTYPES = {getattr(torch, n): n for n in DTYPES}
 
 
 def described(args: Sequence[Any]) -> list[Any]:
-    """The arguments with every tensor as far as requests depend on it."""
+    """The arguments, with tensors replaced by descriptions."""
     return [_described(a) for a in args]
 
 

@@ -1,4 +1,4 @@
-"""Answering a call of a PyTorch operator: by a tuned kernel of the library in use, else by PyTorch itself."""
+"""Answers calls of PyTorch operators: by a tuned kernel of the current library, else by PyTorch."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from tilewright.torch.native import Answer as Placed
 from tilewright.torch.requests import described
 
 _THROUGH = tuple(os.path.dirname(str(m.__file__)) for m in (torch, tilewright))
-_KEPT = 4096  # kinds of calls; then all are forgotten and found again
+_KEPT = 4096  # kinds of calls; beyond, all are cleared and looked up again
 
 
 @dataclass(frozen=True)
 class Hit:
-    """A kernel for a kind of call. ``shape``: of the output, as PyTorch has it."""
+    """A kernel for a kind of call. ``shape``: of the output in PyTorch."""
 
     request: Request
     served: Served
@@ -38,12 +38,12 @@ class Hit:
     align: int
 
     def __call__(self, args: tuple[Any, ...]) -> torch.Tensor | None:
-        """The kernel's answer; ``None`` where a tensor does not lie at an address that it takes."""
+        """The kernel's result; ``None`` where a tensor's address is not aligned for it."""
         asked = self.request
         inputs = []
         for place, spec in zip(asked.places, asked.workload.inputs, strict=True):
             t = args[place].detach()
-            if place in asked.orders:  # a weight may have to be copied
+            if place in asked.orders:  # a weight may need a copy
                 t = t.permute(asked.orders[place]).contiguous()
             if t.data_ptr() % self.align:
                 return None
@@ -55,11 +55,11 @@ class Hit:
 
     @property
     def format(self) -> torch.memory_format:
-        """Of the output."""
+        """The output's memory format."""
         return LAST[len(self.shape)] if self.request.result else torch.contiguous_format
 
     def placed(self, args: tuple[Any, ...]) -> Placed | None:
-        """The same for calls that do not come to Python; ``None`` where something is copied first."""
+        """This kernel for calls in C++; ``None`` where an input has to be copied first."""
         orders = self.request.orders
         if not all(args[place].permute(order).is_contiguous() for place, order in orders.items()):
             return None
@@ -72,11 +72,11 @@ class Hit:
 
 
 LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
-"""By the number of axes, PyTorch's name of channels last."""
+"""PyTorch's channels-last memory format, by the number of axes."""
 
 
 def _as(t: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
-    """Dense memory in another shape: collapsed, or with its last two axes exchanged."""
+    """Dense memory in another shape: axes collapsed, or the last two axes swapped."""
     strides = [1] * len(shape)
     for d in range(len(shape) - 2, -1, -1):
         strides[d] = strides[d + 1] * shape[d + 1]
@@ -84,7 +84,7 @@ def _as(t: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
 
 
 class Serving(InUse):
-    """The library that serves PyTorch's calls, and what it answers for kinds of calls seen before."""
+    """The library that serves PyTorch's calls, with the answers for kinds of calls seen before."""
 
     def __init__(self) -> None:
         super().__init__("PyTorch", _THROUGH)
@@ -97,9 +97,9 @@ class Serving(InUse):
             self.native.clear()
 
     def settle(self, generation: int, placed: Placed, served: Served, *owners: object) -> None:
-        """Have calls of the kind that this thread answers not come to Python, unless answers were forgotten since.
+        """Makes C++ answer calls of the kind that this thread answers, unless the answers were cleared in the meantime.
 
-        ``owners`` own what is bound.
+        ``owners`` own the memory that ``placed`` refers to.
         """
         if self.native is not None:
             with self._lock:
@@ -107,12 +107,12 @@ class Serving(InUse):
                     self.native.insert(placed, served.tally.shared_address, (served, *owners))
 
     def drop(self, owner: object) -> None:
-        """Have the kinds of calls that ``owner`` was given for come to Python again."""
+        """Removes the C++ answers of which ``owner`` is an owner."""
         if self.native is not None:
             self.native.drop(owner)
 
     def answer(self, name: str, args: tuple[Any, ...], device: torch.device) -> Hit | Answer:
-        """What answers ``torch.ops.tilewright.<name>(*args)`` of tensors on a device: a kernel, or PyTorch."""
+        """The answer to ``torch.ops.tilewright.<name>(*args)`` of tensors on a device: a kernel, or PyTorch."""
         key = (name, device, *map(_kind, args))
         found = self._known.get(key)
         if found is None:
@@ -142,7 +142,7 @@ class Serving(InUse):
         return Hit(asked, found.served, tuple(shape), max(found.served.checked.align, itemsize))
 
     def find(self, workload: Workload, place: DeviceKey | None = None) -> Answer:
-        """What answers a workload of tensors on a device. Where nothing reaches the device, that is said once."""
+        """The answer to a workload of tensors on a device. Warns once where a device's driver is missing."""
         try:
             return self.library.resolver.find(workload, place)
         except NoDriver as e:
@@ -150,7 +150,7 @@ class Serving(InUse):
             return self.library.resolver.passed("device")
 
     def _say_lacking(self, label: str, why: str) -> None:
-        """Warn once of ``label`` that kernels exist, or may, and do not run on a device."""
+        """Warns once for ``label`` that kernels exist, or may exist, but do not run on a device."""
         if label not in self._said:
             self._said.add(label)
             warn(f"{label}: {why}. {self._framework} answers instead", through=self._through)
@@ -160,10 +160,10 @@ serving = Serving()
 
 
 def use(library: Library | str | os.PathLike[str] | None) -> Library:
-    """Have ``library`` (or a database's file) serve ``torch.ops.tilewright`` and what was compiled; it is returned.
+    """Makes ``library`` (or a database's file) serve ``torch.ops.tilewright`` and compiled graphs, and returns it.
 
-    ``None``: the default database (``$TILEWRIGHT_DB``), which also serves where this was never called. Kernels that are
-    tuned meanwhile are noticed. Raises ``DatabaseError`` for a file that cannot be used.
+    ``None``: the default database (``$TILEWRIGHT_DB``), which also serves if this was never called. Kernels that are
+    tuned later are found without a restart. Raises ``DatabaseError`` for a file that cannot be used.
     """
     return serving.use(library)
 
@@ -174,9 +174,9 @@ def library() -> Library:
 
 
 def tuned(name: str, shapes: Sequence[Sequence[int]], like: torch.Tensor, *rest: Any) -> bool:
-    """Whether a kernel answers ``torch.ops.tilewright.<name>`` for dense tensors of these shapes, then ``rest``.
+    """Whether a kernel answers ``torch.ops.tilewright.<name>`` for dense tensors of these shapes, followed by ``rest``.
 
-    ``like`` has their dtype and device. Where none does, that is counted as a call that was not served.
+    ``like`` has their dtype and device. Without a kernel, a missed call is counted.
     """
     if not has_kernels(like.device) or any(type(n) is not int for s in shapes for n in s):
         return False
@@ -188,8 +188,11 @@ def tuned(name: str, shapes: Sequence[Sequence[int]], like: torch.Tensor, *rest:
 
 
 def check_memory(name: str, args: tuple[Any, ...]) -> torch.device:
-    """The device of an operator's tensors. Raises ``TypeError`` for one that no kernel works on, and for several
-    devices, ``ValueError`` for a tensor whose memory was freed."""
+    """The device of an operator's tensors.
+
+    Raises ``TypeError`` for a device without kernels and for several devices, ``ValueError`` for a tensor whose memory
+    was freed.
+    """
     device = next(a.device for a in args if isinstance(a, torch.Tensor))
     for place, a in enumerate(args):
         if not isinstance(a, torch.Tensor) or a.layout is not torch.strided:
@@ -218,17 +221,18 @@ _FUNCTIONS: dict[str, Callable[..., torch.Tensor]] = {}
 
 
 def reference(name: str, function: Callable[..., torch.Tensor]) -> None:
-    """Say which function of PyTorch computes what an operator does."""
+    """Registers PyTorch's function for an operator."""
     _FUNCTIONS[name] = function
 
 
 def from_pytorch(name: str, args: tuple[Any, ...]) -> torch.Tensor:
-    """PyTorch's own answer, which lies as ours do."""
+    """PyTorch's result, in the memory format of our operators."""
     return _FUNCTIONS[name](*args).contiguous(memory_format=format_of(name, args))
 
 
 def format_of(name: str, args: tuple[Any, ...]) -> torch.memory_format:
-    """How an operator's result lies: row-major, but with channels last where a convolution reads such images."""
+    """The memory format of an operator's result: row-major, or channels last where a convolution reads images in that
+    format."""
     x = args[0]
     last = LAST.get(x.dim()) if name in ("conv2d", "conv3d") else None
     if last is None or x.is_contiguous() or not x.is_contiguous(memory_format=last):
@@ -237,7 +241,7 @@ def format_of(name: str, args: tuple[Any, ...]) -> torch.memory_format:
 
 
 def serve(name: str, args: tuple[Any, ...]) -> torch.Tensor:
-    """The answer to ``torch.ops.tilewright.<name>(*args)``: no gradients are recorded."""
+    """The answer to ``torch.ops.tilewright.<name>(*args)``; it records no gradients."""
     device = check_memory(name, args)
     generation = serving.generation
     answer = serving.answer(name, args, device)

@@ -1,4 +1,4 @@
-"""A forward graph and its backward graph, as Inductor is told of them."""
+"""The two sides of a graph, forward and backward, for Inductor."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import Any
 
 @dataclass
 class Pair:
-    """What Inductor remembers of a forward graph for its backward graph: the device, and whether CUDA graphs hold it
-    in parts."""
+    """State that Inductor's compilation of a forward graph passes to its backward graph.
+
+    ``device``: the device. ``partitioned``: whether CUDA graphs record the forward graph in several partitions.
+    """
 
     device: Any = None
     partitioned: bool = False
@@ -20,8 +22,8 @@ class Pair:
 class Side:
     """A forward graph, or the backward graph of the same ``pair``.
 
-    ``inference``: without gradients. ``static``: inputs that are the same memory in every call, by number; of a
-    backward graph those beside what the forward graph saved. ``replays``: whether CUDA graphs may hold its calls.
+    ``inference``: without gradients. ``static``: numbers of inputs with a constant address; for a backward graph,
+    without the tensors that the forward graph saved. ``replays``: whether CUDA graphs may record its calls.
     """
 
     pair: Pair

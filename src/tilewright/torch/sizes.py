@@ -1,8 +1,8 @@
-"""Parts of graphs whose sizes change from call to call; the calls of their kernels say these sizes.
+"""Parts of graphs with dynamic sizes; the calls of their kernels pass the sizes.
 
-PyTorch's graph names such sizes by symbols. Where it bounds them a part is stated once for all sizes, else for each
-size not seen before. Its kernel is looked up: one of these very sizes, or of a range that has them. Where there is none
-PyTorch's operators compute the part. Nothing is compiled again.
+PyTorch's graph names dynamic sizes by symbols. If PyTorch bounds them, a part is stated once for all sizes, otherwise
+once for each new size. Its kernel is looked up: for the exact sizes, or for a range that contains them. Without a
+kernel, PyTorch's operators compute the part. Nothing is recompiled.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from tilewright.torch.importer import NO_EXTENTS, Extents, imported
 from tilewright.torch.placed import Call, Placed
 from tilewright.torch.serving import serving
 
-_KEPT = 4096  # sizes of one part; then all are forgotten and found again
+_KEPT = 4096  # sizes of one part; beyond, all are cleared and looked up again
 
 
 def changes(node: Node) -> bool:
-    """Whether a node gives a tensor of which a size is no fixed number."""
+    """Whether a node gives a tensor with a dynamic size."""
     value = node.meta.get("val")
     return isinstance(value, torch.Tensor) and any(not isinstance(n, int) for n in value.shape)
 
@@ -40,7 +40,7 @@ def is_size(node: Node) -> bool:
 
 
 def shape_of(node: Node, sizes: Mapping[Any, Node]) -> list[int | Node] | None:
-    """The shape of a node's tensor in a graph whose nodes give the sizes; ``None`` for other arithmetic of them."""
+    """The shape of a node's tensor, computed from the nodes of the sizes; ``None`` for unsupported arithmetic."""
     proxies = {s: Proxy(n) for s, n in sizes.items()}
     try:
         found = [n if isinstance(n, int) else length(n.node.expr, proxies) for n in node.meta["val"].shape]
@@ -52,7 +52,7 @@ def shape_of(node: Node, sizes: Mapping[Any, Node]) -> list[int | Node] | None:
 def cut_out(module: GraphModule, inputs: Sequence[Node], output: Node, sizes: Mapping[Any, Node]) -> GraphModule | None:
     """The nodes between ``inputs`` and ``output`` as a module that takes the inputs, then the sizes.
 
-    ``None`` where they read anything else.
+    ``None`` where they read further values.
     """
     graph = Graph()
 
@@ -86,15 +86,17 @@ def cut_out(module: GraphModule, inputs: Sequence[Node], output: Node, sizes: Ma
 
 @dataclass(frozen=True, eq=False)
 class _Open:
-    """What a part computes, stated once for all sizes. ``symbols``: the ranges of the call's sizes, in their order;
-    ``sizes``: those of the workload."""
+    """A part's program, stated once for all sizes.
+
+    ``symbols``: the ranges of the call's sizes, in their order; ``sizes``: the extents of the workload's sizes.
+    """
 
     workload: Workload
     symbols: tuple[Extent, ...]
     sizes: Mapping[str, Extent]
 
     def at(self, given: Sequence[int]) -> Workload | None:
-        """What it is for sizes of a call; ``None`` for sizes outside of the ranges."""
+        """The workload for the sizes of a call; ``None`` for sizes outside of the ranges."""
         if not all(e.takes(n) for e, n in zip(self.symbols, given, strict=True)):
             return None
         by_name = {e.name: n for e, n in zip(self.symbols, given, strict=True)}
@@ -102,11 +104,12 @@ class _Open:
 
 
 class Sized:
-    """A part of a graph. ``find`` gives kernels, ``part`` computes it by PyTorch's operators: see :func:`cut_out`."""
+    """A part of a graph with dynamic sizes. ``find`` looks kernels up; ``part`` is the fallback in PyTorch: see
+    :func:`cut_out`."""
 
     def __init__(self, find: Callable[[Workload], Served | None], part: GraphModule) -> None:
         self.find, self.part = find, part
-        self._open = _opened(part)  # before what is known of the part's values is that of one size
+        self._open = _opened(part)  # first, as tracing one size overwrites the nodes' values
         self._lock = ForkLock()
         self._workloads: dict[Any, Workload | None] = {}
         self._placed: dict[Any, Placed | None] = {}
@@ -120,7 +123,7 @@ class Sized:
             placed(call)
 
     def _of(self, call: Call) -> Placed | None:
-        """The kernel for these sizes; found anew after others were tuned."""
+        """The kernel for a call's sizes; looked up again after kernels were tuned."""
         inputs, sizes = call.inputs, call.sizes
         key = (*(tuple(t.shape) for t in inputs), *sizes)
         with self._lock:
@@ -142,7 +145,7 @@ class Sized:
         return self._stated(inputs, sizes) if found is None else found
 
     def _stated(self, inputs: Sequence[torch.Tensor], sizes: Sequence[int]) -> Workload | None:
-        """What the part is for these sizes; ``None`` where it is no program then."""
+        """The part's workload at these sizes; ``None`` where the part is no program."""
         from torch._subclasses.fake_tensor import FakeTensorMode
         from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 
@@ -152,7 +155,7 @@ class Sized:
 
 
 def _program(part: GraphModule, extents: Extents = NO_EXTENTS) -> tuple[Workload, Mapping[str, Extent]] | None:
-    """What a part computes, and the sizes of it, which are ``extents``; ``None`` where it is no program."""
+    """A part's workload, and its symbolic sizes as ``extents``; ``None`` where the part is no program."""
     found = imported(part, extents=extents)
     if found is None or any(n.opaque for n in found.graph.nodes):
         return None
@@ -167,7 +170,7 @@ def _program(part: GraphModule, extents: Extents = NO_EXTENTS) -> tuple[Workload
 
 
 def _opened(part: GraphModule) -> _Open | None:
-    """A part for every size of its ranges, if PyTorch bounds all that it depends on."""
+    """A part stated for every size of its ranges, if PyTorch bounds all of its sizes."""
     extents = extents_of(part)
     symbols = [n.meta["val"].node.expr for n in part.graph.nodes if n.op == "placeholder" and is_size(n)]
     found = _program(part, extents) if symbols and all(s in extents for s in symbols) else None
