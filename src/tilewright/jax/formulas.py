@@ -1,4 +1,4 @@
-"""What the operators compute, by JAX alone: each takes its arguments as the operator of that name in PyTorch does."""
+"""The operators in JAX alone; each takes its arguments as PyTorch's operator of that name does."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _fitting(own: Sequence[int], **weights: Array | None) -> None:
 
 
 def _normal(centred: bool, x: Array, axes: tuple[int, ...], eps: float) -> tuple[Array, Array]:
-    """The values as a norm has them, without weights, and the factor of each row."""
+    """The normalised values without weights, and the factor of each row."""
     x = x - jnp.mean(x, axes, keepdims=True) if centred else x
     scale = jax.lax.rsqrt(jnp.mean(x * x, axes, keepdims=True) + eps)
     return x * scale, scale
@@ -126,7 +126,7 @@ def attention(
     scale: float | None,
     enable_gqa: bool,
 ) -> Array:
-    """Attention by two batched products and a softmax of at least float32 between them."""
+    """Attention by two batched products, with a softmax in float32 or wider between them."""
     heads, keys = (q.shape[-3], k.shape[-3]) if q.ndim == 4 else (1, 1)
     if not q.ndim == k.ndim == v.ndim or q.ndim not in (3, 4):
         raise ValueError(f"query, key and value have {q.ndim}, {k.ndim} and {v.ndim} axes, not 3 or 4 each")
@@ -155,4 +155,4 @@ FORMULAS: dict[str, Callable[..., Array]] = {
     "log_softmax_backward": _log_softmax_backward,
     "scaled_dot_product_attention": partial(attention, jnp.matmul),
 }
-"""By the operator's name."""
+"""The operators' formulas in JAX, by name."""

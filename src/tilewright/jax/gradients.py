@@ -1,6 +1,6 @@
-"""Gradients of the operators: what they compute are operators of ours again, for tuned kernels to serve.
+"""Gradients of the operators, computed by our operators again, so that tuned kernels serve them.
 
-Those of rows and convolutions are JAX's where no kernel was tuned.
+Gradients of norms, softmax and convolutions are JAX's where no kernel was tuned for them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _rows(a: Array) -> Array:
 
 
 def _summed(a: Array, shape: tuple[int, ...]) -> Array:
-    """The sum over axes along which an array of ``shape`` was repeated."""
+    """The sum over the axes along which an array of ``shape`` was broadcast."""
     lead = a.ndim - len(shape)
     axes = [*range(lead), *(lead + n for n, m in enumerate(shape) if m == 1 and a.shape[lead + n] != 1)]
     return jnp.sum(a, axes).reshape(shape) if axes else a
@@ -61,7 +61,7 @@ def _of_product(
     if 0 in wanted:
         ga = _product(b, flow, of_b, True) if of_a else _product(flow, b, False, not of_b)
         found[0] = _summed(ga, a.shape)
-    if 1 in wanted and b.ndim == 2 and a.ndim > 2:  # the rows of all batches at once
+    if 1 in wanted and b.ndim == 2 and a.ndim > 2:  # one product over the rows of all batches
         rows = _rows(jnp.swapaxes(a, -1, -2) if of_a else a)
         found[1] = _product(_rows(flow), rows, True) if of_b else _product(rows, _rows(flow), True)
     elif 1 in wanted:
@@ -84,14 +84,14 @@ def _of_linear(name: str, form: Form, arrays: Sequence[Array], out: Array, flow:
 
 
 def _of_rows(name: str, form: Form, arrays: Sequence[Array], out: Array, flow: Array, wanted: Sequence[int]) -> Grads:
-    """Of a softmax: from the gradient and the result."""
+    """The gradient of softmax or log-softmax, from the result and its gradient."""
     own = f"{name}_backward"
     places = (Slot(), Slot(), form[1])
     return {0: primitive.bind(own, places, flow, out)} if serving.tuned(own, places, (flow, out)) else {}
 
 
 def _of_norm(name: str, form: Form, arrays: Sequence[Array], out: Array, flow: Array, wanted: Sequence[int]) -> Grads:
-    """Of what is normalised; of weights JAX knows as much."""
+    """The gradient of a norm's input; the weights' gradients are JAX's."""
     own, x = f"{name}_backward", arrays[0]
     weight = isinstance(form[2], Slot)
     places = (Slot(), Slot(), form[1], form[2], form[-1])
@@ -104,7 +104,7 @@ def _of_norm(name: str, form: Form, arrays: Sequence[Array], out: Array, flow: A
 def _of_convolution(
     name: str, form: Form, arrays: Sequence[Array], out: Array, flow: Array, wanted: Sequence[int]
 ) -> Grads:
-    """The input's gradient is a convolution of the other kind, the weight's one of the input with the gradient."""
+    """A convolution's gradients: the input's is a transposed convolution, the weight's convolves input and gradient."""
     x, weight = arrays[:2]
     stride, padding, dilation, groups = form[3:]
     found: Grads = {}
@@ -116,7 +116,7 @@ def _of_convolution(
     if 1 in wanted and groups == 1:
         images, kernels = x.swapaxes(0, 1), flow.swapaxes(0, 1)
         for made in _kernel(1, name, (dilation, padding, stride, 1), images, kernels).values():
-            here = made[(slice(None), slice(None), *map(slice, weight.shape[2:]))]  # rows left over give more
+            here = made[(slice(None), slice(None), *map(slice, weight.shape[2:]))]  # skipped inputs give more elements
             found[1] = here.swapaxes(0, 1)
     return found
 
@@ -131,7 +131,7 @@ def _of_transposed(
 
 
 def _kernel(place: int, name: str, rest: tuple[Any, ...], *arrays: Array) -> Grads:
-    """The gradient that an operator is, if a kernel is tuned for it."""
+    """The gradient of an array as a tuned operator; empty without a kernel."""
     form = (Slot(), Slot(), None, *rest)
     return {place: primitive.bind(name, form, *arrays)} if serving.tuned(name, form, arrays) else {}
 

@@ -1,8 +1,7 @@
-/* Kernels as a custom call of XLA's: one handler, which finds by a number among its attributes what to run.
-
-   Python (native.py) adds plans; none is ever changed or dropped, since compiled programs call them for as long as the
-   process lives, so that a call takes no lock. The handler speaks XLA's C interface, on which nothing but a version
-   and sizes of structures depend. */
+/* Kernels as a custom call of XLA: one handler, which finds the kernel by a number among the call's attributes. Python
+   (native.py) adds plans. Plans are never changed or dropped, since compiled programs call them as long as the process
+   lives; so a call takes no lock. The handler uses XLA's C interface, which depends only on a version and on sizes of
+   structures. */
 #include "xla/ffi/api/c_api.h"
 
 #include <algorithm>
@@ -17,16 +16,16 @@
 
 extern "C" {
 
-/* A tensor of a kernel, by XLA's number of its dtype. */
+/* A tensor of a kernel; `dtype` is XLA's number. */
 struct tw_jax_tensor {
     long dtype;
     long long elements, bytes;
 };
 
-/* What a number stands for. */
+/* The kernel that a number identifies. */
 struct tw_jax_plan {
     long long number;
-    const char *name;                    /* of the operator */
+    const char *name;                    /* operator's name, for messages */
     long inputs, outputs;
     const struct tw_jax_tensor *tensors; /* inputs, then outputs */
     struct tw_loaded kernel;
@@ -37,7 +36,7 @@ struct tw_jax_plan {
 namespace {
 
 constexpr size_t kBuckets = 1024;
-constexpr long kTensors = 64; // of a call
+constexpr long kTensors = 64; // most tensors of a call
 
 struct Entry {
     tw_jax_plan plan;
@@ -77,7 +76,7 @@ bool is(const XLA_FFI_Buffer &buffer, const tw_jax_tensor &tensor)
     return buffer.dtype == static_cast<XLA_FFI_DataType>(tensor.dtype) && elements == tensor.elements;
 }
 
-/* The number among the attributes, of which there is no other. */
+/* Reads the kernel's number, the only attribute of a call. */
 bool read(const XLA_FFI_Attrs &attributes, int64_t &number)
 {
     if (attributes.size != 1 || attributes.types[0] != XLA_FFI_AttrType_SCALAR)
@@ -89,7 +88,8 @@ bool read(const XLA_FFI_Attrs &attributes, int64_t &number)
     return true;
 }
 
-/* Runs a plan on memory that may lie at addresses which its kernel does not take: such tensors are copied. */
+/* Runs a plan; tensors at addresses that are not aligned for its kernel are copied. `memory`: whether scratch memory
+   sufficed. */
 int run(const tw_jax_plan &plan, void *const *given, bool &memory)
 {
     void *tensors[kTensors];
@@ -126,7 +126,7 @@ int run(const tw_jax_plan &plan, void *const *given, bool &memory)
 
 extern "C" {
 
-/* Have a number stand for a plan, whose pointers stay good for ever. One that stands for a plan already keeps it. */
+/* Adds a plan under its number; the plan's pointers must stay valid for ever. A number that has a plan keeps it. */
 TW_API void tw_jax_insert(const tw_jax_plan *plan)
 {
     const std::lock_guard<std::mutex> guard(adding);

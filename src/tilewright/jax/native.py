@@ -1,6 +1,6 @@
-"""The Python half of ``native.cpp``: a kernel as a custom call of XLA's.
+"""The Python half of ``native.cpp``: a kernel as a custom call of XLA.
 
-Where there is no compiler, or it does not compile, kernels are called back in Python, with the same answers.
+Without a compiler, or if compilation fails, XLA calls kernels back in Python, with equal results.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NUMBERS = {
     "float16": 10, "float32": 11, "float64": 12, "bfloat16": 16, "float8_e5m2": 19, "float8_e4m3fn": 20,
 }  # fmt: skip
 """Numbers of ``XLA_FFI_DataType``."""
-_MOST = 64  # tensors of a kernel
+_MOST = 64  # most tensors of a kernel
 _SOURCE = Path(__file__).with_name("native.cpp")
 _DECLARED = structures(_SOURCE, STRUCTURES)
 _Tensor, _Plan = _DECLARED["tw_jax_tensor"], _DECLARED["tw_jax_plan"]
@@ -39,7 +39,7 @@ _log = logging.getLogger("tilewright.jax")
 
 
 class Native:
-    """The loaded library. Safe from any number of threads."""
+    """The loaded library. Thread-safe."""
 
     def __init__(self, path: str) -> None:
         self._library = ctypes.CDLL(path)
@@ -48,9 +48,9 @@ class Native:
         self._lock = ForkLock()
 
     def number(self, served: Served, library: int) -> int:
-        """What stands for a kernel in compiled programs: the same in every process that loads it.
+        """The number of a kernel in compiled programs, equal in every process that loads the kernel.
 
-        ``library``: a number of the library that counts its calls. The kernel stays loaded from now on.
+        ``library``: a number of the library that counts the kernel's calls. The kernel stays loaded from now on.
         """
         kernel = served.kernel
         assert kernel is not None
@@ -65,7 +65,7 @@ class Native:
         return number
 
     def _insert(self, number: int, served: Served) -> object:
-        """Have a number stand for a kernel; what must live as long is returned."""
+        """Adds a kernel's plan under its number; returns the objects that must stay alive."""
         kernel, checked = served.kernel, served.checked
         assert kernel is not None
         tensors = (_Tensor * (len(checked.inputs) + len(checked.outputs)))(
@@ -86,17 +86,17 @@ def _tensor(spec: TensorSpec) -> ctypes.Structure:
 
 
 def extension() -> Extension:
-    """``native.cpp`` for this JAX."""
+    """The extension module of ``native.cpp`` for this JAX."""
     flags = ["-isystem", jax.ffi.include_dir(), "-fno-exceptions"]
     return Extension(_SOURCE, ["jax", jax.__version__], flags, (), _log)
 
 
 _lock = ForkLock()
-_loaded: list[Native | None] = []  # none before the first kernel is asked for
+_loaded: list[Native | None] = []  # empty before the first kernel is requested
 
 
 def native() -> Native | None:
-    """The library for this JAX, compiled where it was not yet; ``None`` where it cannot be, which is logged once."""
+    """The library for this JAX, compiled if necessary; ``None`` where that fails, which is logged once."""
     with _lock:
         if not _loaded:
             _loaded.append(_load())
@@ -113,9 +113,10 @@ def _load() -> Native | None:
 
 
 def answer(served: Served, arrays: Sequence[Any], library: int) -> list[Any]:
-    """The results of a kernel, or of what answers in its place, as JAX's operations; they have no gradient.
+    """The results of a kernel, or of its fallback, as JAX operations without a gradient.
 
-    Under ``jax.vmap`` it is called once for each element. ``arrays`` have the shapes and dtypes that it takes.
+    Under ``jax.vmap`` the kernel is called once for each element. ``arrays`` have the shapes and dtypes that the kernel
+    takes.
     """
     kernel, checked = served.kernel, served.checked
     results = [jax.ShapeDtypeStruct(s.shape, s.dtype) for s in checked.outputs]

@@ -1,4 +1,4 @@
-"""Functions of JAX arrays that tuned kernels answer: named, and taking layouts, as PyTorch's."""
+"""Functions of JAX arrays that tuned kernels answer, with PyTorch's names and layouts."""
 
 from __future__ import annotations
 
@@ -21,13 +21,16 @@ Sizes = int | Sequence[int]
 
 
 def matmul(a: Array, b: Array, *, trans_a: bool = False, trans_b: bool = False) -> Array:
-    """The product of the last two axes, as ``jnp.matmul``; ``trans_a``, ``trans_b``: with those of ``a`` or ``b``
-    exchanged, as a kernel of these attributes takes it."""
+    """The product of the last two axes, as ``jnp.matmul``.
+
+    ``trans_a``, ``trans_b``: multiply with the last two axes of ``a`` or ``b`` transposed, by a kernel with these
+    attributes.
+    """
     return _call("matmul", {"a": a, "b": b}, (Slot(bool(trans_a)), Slot(bool(trans_b))))
 
 
 def batch_matmul(a: Array, b: Array, *, trans_a: bool = False, trans_b: bool = False) -> Array:
-    """:func:`matmul` of as many matrices on either side: ``(..., m, k)`` and ``(..., k, n)``."""
+    """:func:`matmul` of equal batches of matrices: ``(..., m, k)`` and ``(..., k, n)``."""
     a, b = _arrays("batch_matmul", {"a": a, "b": b})
     if a.ndim < 3 or a.shape[:-2] != b.shape[:-2]:
         raise ValueError(f"tilewright.jax.batch_matmul: {a.shape} and {b.shape} are not as many matrices. Use matmul")
@@ -77,7 +80,8 @@ conv_transpose1d, conv_transpose2d = (over_axes(conv_transpose, axes) for axes i
 def layer_norm(
     x: Array, normalized_shape: Sizes, weight: Array | None = None, bias: Array | None = None, eps: float = 1e-5
 ) -> Array:
-    """Layer norm over the last axes, which have ``normalized_shape``, as ``weight`` and ``bias`` have."""
+    """Layer norm over the last axes, of shape ``normalized_shape``, which is also the shape of ``weight`` and
+    ``bias``."""
     form = (
         Slot(),
         _numbers("layer_norm", "normalized_shape", normalized_shape),
@@ -89,7 +93,7 @@ def layer_norm(
 
 
 def rms_norm(x: Array, normalized_shape: Sizes, weight: Array | None = None, eps: float = 1e-6) -> Array:
-    """RMS norm over the last axes, which have ``normalized_shape``, as ``weight`` has."""
+    """RMS norm over the last axes, of shape ``normalized_shape``, which is also the shape of ``weight``."""
     form = (Slot(), _numbers("rms_norm", "normalized_shape", normalized_shape), _slot(weight), float(eps))
     return _call("rms_norm", {"x": x, "weight": weight}, form)
 
@@ -117,17 +121,18 @@ def scaled_dot_product_attention(
 ) -> Array:  # fmt: skip
     """``softmax(query @ key.T * scale) @ value`` of ``(batch, heads, length, d)``, or without the axis of heads.
 
-    ``scale``: default ``1 / sqrt(d)``. ``is_causal``: a query sees the keys up to its own place. ``enable_gqa``: heads
-    of queries share those of keys and values, which are fewer.
+    ``scale``: default ``1 / sqrt(d)``. ``is_causal``: a query sees the keys up to its own position. ``enable_gqa``:
+    several heads of queries share a head of keys and values.
     """
     form = (Slot(), Slot(), Slot(), None, bool(is_causal), None if scale is None else float(scale), bool(enable_gqa))
     return _call("scaled_dot_product_attention", {"query": query, "key": key, "value": value}, form)
 
 
 def call(op: str | Operator, /, *arrays: Array, **attributes: Any) -> Array | tuple[Array, ...]:
-    """What ``library.<op>(*arrays, **attributes)`` gives, under ``jit`` and ``vmap`` too; several results as a tuple.
+    """The result of ``library.<op>(*arrays, **attributes)``, also under ``jit`` and ``vmap``; several results as a
+    tuple.
 
-    For operators of your own and all that are built in. Under ``vmap`` each element is a call. There is no gradient:
+    For operators of your own and all built-in operators. Under ``vmap`` each element is a call. There is no gradient:
     state one by ``jax.custom_vjp``. Raises ``UsageError`` for an operator that was not tuned for these shapes.
     """
     name = op.name if isinstance(op, Operator) else op
@@ -163,7 +168,7 @@ def _each(name: str, rank: int, argument: str, values: Sizes) -> tuple[int, ...]
 
 
 def _arrays(name: str, given: dict[str, Any]) -> list[Array]:
-    """The arrays among arguments, as JAX's. Raises ``TypeError`` for what is none."""
+    """The arrays among arguments, as JAX arrays. Raises ``TypeError`` for other objects."""
     found = []
     for argument, a in given.items():
         if a is None and argument in ("weight", "bias"):

@@ -1,4 +1,4 @@
-"""An operator as a primitive of JAX: what answers it is looked up when a program is lowered."""
+"""An operator as a JAX primitive; its kernel is looked up when a program is lowered."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ operator_p = Primitive("tilewright")
 
 
 def bind(name: str, form: Form, *arrays: Array) -> Array:
-    """The operator's result as JAX's operation, of arrays (traced or not) in the places of ``form``."""
+    """The operator's result as a JAX operation, of arrays (traced or not) in the slots of ``form``."""
     return operator_p.bind(*_alike(arrays), name=name, form=form, generation=serving.generation)
 
 
 def _alike(arrays: Sequence[Array]) -> Sequence[Array]:
-    """The arrays as varying over the same manual axes of a mesh, within ``jax.shard_map``."""
+    """The arrays, cast to vary over the union of their manual mesh axes, within ``jax.shard_map``."""
     axes = [_manual_axes(jax.typeof(a)) for a in arrays]
     every = frozenset().union(*axes)
     return [
@@ -35,7 +35,7 @@ def _alike(arrays: Sequence[Array]) -> Sequence[Array]:
 
 
 def own(name: str, form: Form, *arrays: Array) -> Array:
-    """JAX's own answer."""
+    """The operator's result by JAX alone."""
     turned = [a.turned for a in form if isinstance(a, Slot)]
     given = [jnp.swapaxes(a, -1, -2) if t else a for a, t in zip(arrays, turned, strict=True)]
     return FORMULAS[name](*filled(form, given))
@@ -55,7 +55,7 @@ def of_some(function: Callable[..., Array], arrays: Sequence[Array], places: Seq
 
 @lru_cache(maxsize=4096)
 def result(name: str, form: Form, kinds: tuple[tuple[tuple[int, ...], Any], ...]) -> jax.ShapeDtypeStruct:
-    """Shape and dtype of the result of arrays of these shapes and dtypes. Raises ``TypeError`` and ``ValueError``."""
+    """Shape and dtype of the result for arrays of these shapes and dtypes. Raises ``TypeError`` and ``ValueError``."""
     made: jax.ShapeDtypeStruct = jax.eval_shape(partial(own, name, form), *(jax.ShapeDtypeStruct(*k) for k in kinds))
     return made
 
@@ -88,7 +88,7 @@ def _elsewhere(*arrays: Array, name: str, form: Form, generation: int) -> Array:
 
 
 def define(primitive: Primitive, abstract: Callable[..., Any], statics: Sequence[str]) -> None:
-    """Say what shape and dtype a primitive gives, and have JAX compile it where no program is traced."""
+    """Defines a primitive's shape rule, and compiles the primitive where it is called outside of a traced program."""
     primitive.def_abstract_eval(abstract)
     primitive.def_impl(jax.jit(primitive.bind, static_argnames=("name", "form", *statics)))
 

@@ -1,4 +1,4 @@
-"""What answers an operator under JAX: a tuned kernel of the library in use, else JAX itself."""
+"""Answers operators under JAX: by a tuned kernel of the current library, else by JAX."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ _THROUGH = tuple(os.path.dirname(str(m.__file__)) for m in (jax, tilewright))
 
 @dataclass(frozen=True)
 class Slot:
-    """The place of an array among an operator's arguments. ``turned``: it lies with its last two axes exchanged."""
+    """A slot for an array among an operator's arguments. ``turned``: whether its last two axes are stored
+    transposed."""
 
     turned: bool = False
 
@@ -31,21 +32,21 @@ Form = tuple[Any, ...]
 
 
 def filled(form: Form, arrays: Sequence[Any]) -> list[Any]:
-    """The arguments, with these arrays in their places."""
+    """The arguments, with these arrays in their slots."""
     given = iter(arrays)
     return [next(given) if isinstance(a, Slot) else a for a in form]
 
 
 @dataclass(frozen=True)
 class Hit:
-    """A kernel for a kind of call; ``places``: which of the operator's arguments are its inputs, in order."""
+    """A kernel for a kind of call; ``places``: indices of the arguments that are the kernel's inputs, in order."""
 
     served: Served
     places: tuple[int, ...]
     library: int
 
     def __call__(self, args: Sequence[Any]) -> Any:
-        """The kernel's only result, in the shape that the kernel gives it."""
+        """The kernel's only result, in the kernel's shape."""
         inputs = self.served.checked.inputs
         arrays = [args[p].reshape(s.shape) for p, s in zip(self.places, inputs, strict=True)]
         (made,) = answer(self.served, arrays, self.library)
@@ -58,7 +59,7 @@ class Serving(InUse):
     def __init__(self) -> None:
         super().__init__("JAX", _THROUGH)
         self.number = -1
-        """Counts the libraries that were used in this process."""
+        """Number of the current library, counted from 0; -1 before the first one."""
 
     def use(self, library: Library | str | os.PathLike[str] | None) -> Library:
         opened = super().use(library)
@@ -67,7 +68,7 @@ class Serving(InUse):
         return opened
 
     def look_up(self, name: str, form: Form, arrays: Sequence[Any]) -> Hit | Answer:
-        """What answers an operator of arrays of these shapes and dtypes: a kernel, or JAX."""
+        """The answer for an operator on arrays of these shapes and dtypes: a kernel, or JAX."""
         described = [
             _described(s, a) if isinstance(s, Slot) else a
             for s, a in zip(form, filled(form, arrays), strict=True)
@@ -79,7 +80,7 @@ class Serving(InUse):
         return found if found.served is None else Hit(found.served, asked.places, self.number)
 
     def tuned(self, name: str, form: Form, arrays: Sequence[Any]) -> bool:
-        """Whether a kernel answers; where none does, that is counted as a call that was not served."""
+        """Whether a kernel answers; without a kernel, a missed call is counted."""
         found = self.look_up(name, form, arrays)
         if isinstance(found, Answer):
             found.tally.add()
@@ -97,9 +98,9 @@ serving = Serving()
 
 
 def use(library: Library | str | os.PathLike[str] | None) -> Library:
-    """Have ``library`` (or a database's file) serve what is traced from now on; it is returned.
+    """Makes ``library`` (or a database's file) serve what is traced from now on, and returns it.
 
-    ``None``: the default database (``$TILEWRIGHT_DB``), which also serves where this was never called. Raises
+    ``None``: the default database (``$TILEWRIGHT_DB``), which also serves if this was never called. Raises
     ``DatabaseError`` for a file that cannot be used.
     """
     return serving.use(library)

@@ -1,7 +1,7 @@
-"""Operators under transformations of JAX: gradients and ``vmap``.
+"""Operators under JAX's transformations: gradients and ``vmap``.
 
-A second primitive is an operator's tangent, which is linear. Lowered it is JAX's own; transposed it becomes the
-gradient by tuned kernels (``gradients.py``). So forward mode works too, and gradients of gradients.
+A second primitive is an operator's tangent, which is linear. Lowered, it is JAX's own tangent; transposed, it becomes
+the gradient by tuned kernels (``gradients.py``). So forward mode works too, and gradients of gradients.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ def _differentiated(primals: Sequence[Array], tangents: Sequence[Any], **params:
 
 
 def _tangent(*operands: Array, name: str, form: Form, which: tuple[int, ...]) -> Array:
-    """The tangent of the result, by JAX: of the operator's arrays, its result and the tangents of some arrays."""
+    """The tangent of the result, by JAX. ``operands``: the operator's arrays, its result, and tangents of the arrays
+    ``which``."""
     count = len(operands) - len(which) - 1
     function = of_some(partial(own, name, form), operands[:count], which)
     return jax.jvp(function, [operands[n] for n in which], list(operands[count + 1 :]))[1]

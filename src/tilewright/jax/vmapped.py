@@ -1,4 +1,4 @@
-"""Operators under ``jax.vmap``: the operator of all elements at once, where it is one."""
+"""Operators under ``jax.vmap``: one call for all elements where the operator takes a batch."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ Array = Any
 
 @dataclass(frozen=True)
 class Rule:
-    """``shared``: the first arrays, which all have the new axis in front; the others must not have it.
+    """How an operator takes a batch.
 
-    ``folds``: it becomes part of their first axis, a batch already.
+    ``shared``: number of leading arrays that carry the new axis in front; further arrays must not have it. ``folds``:
+    whether the new axis is merged into their first axis, which is a batch axis already.
     """
 
     shared: int
@@ -38,7 +39,7 @@ _RULES = {
 
 
 def batched(name: str, form: Form, arrays: Sequence[Array], axes: Sequence[int | None]) -> Array:
-    """The results of an operator for each element of ``axes`` of its arrays, that axis in front."""
+    """The operator's results for each element along ``axes`` of its arrays, stacked along a new first axis."""
     if name == "matmul" and all(a.ndim - (x is not None) > 1 for a, x in zip(arrays, axes, strict=True)):
         return primitive.bind(name, form, *_aligned(arrays, axes))
     rule = _RULES.get(name)
@@ -58,7 +59,7 @@ def batched(name: str, form: Form, arrays: Sequence[Array], axes: Sequence[int |
 
 
 def _aligned(arrays: Sequence[Array], axes: Sequence[int | None]) -> list[Array]:
-    """A product's factors with the new axis in front of all others that either has."""
+    """A product's factors with the new axis in front of all batch axes of both."""
     rank = max(a.ndim - (x is not None) for a, x in zip(arrays, axes, strict=True))
     fronted = [a if x is None else jnp.moveaxis(a, x, 0) for a, x in zip(arrays, axes, strict=True)]
     return [
