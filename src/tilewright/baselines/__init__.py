@@ -1,1 +1,1 @@
-"""Tuned kernels beside other libraries: paired comparisons in processes of their own."""
+"""Compares tuned kernels with other libraries, by paired measurements in separate processes."""

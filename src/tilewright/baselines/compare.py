@@ -1,8 +1,8 @@
 """Paired comparison of a tuned kernel with other libraries, interleaved in one process.
 
-``compare`` starts a fresh process per environment (thread counts and forced kernel sets are read
-when a library loads), pinned to the device's cores. There, every round times each variant of each
-baseline in turn; a ratio is the median over rounds of baseline time / our time, so drift cancels out.
+``compare`` starts a fresh process per environment (thread counts and forced kernel sets are read when a library loads),
+pinned to the device's cores. In that process, every round times each variant of each baseline in turn. A ratio is the
+median over rounds of baseline time / our time, so drift cancels out.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from tilewright.dtypes import DTYPES, numpy_dtype
 from tilewright.measure.timing import median_interval
 
 CONFIDENCE = 0.95
-"""Of the interval of a ratio."""
+"""Confidence level of a ratio's interval."""
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """One baseline beside our kernel: ``ratio`` above 1 means that ours is faster.
+    """One baseline compared with our kernel: ``ratio`` above 1 means that our kernel is faster.
 
-    ``low`` and ``high``: a 95% interval of the median of the paired ratios; ``None`` for too few rounds.
-    ``seconds`` are medians of one call. ``variant``: the fastest of the baseline's.
+    ``low`` and ``high``: a 95% interval of the median of the paired ratios; ``None`` for too few rounds. ``seconds``
+    and ``our_seconds``: median seconds of one call. ``variant``: the baseline's fastest variant.
     """
 
     baseline: str
@@ -50,11 +50,11 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Every baseline that ran, and why the others did not.
+    """Every baseline that ran, and the reasons why further baselines were skipped.
 
-    ``peak_flops``: multiply-adds a second that the cores reach at most, sampled in every round for as
-    long as a kernel is; ``peak_fraction``: our share of it, paired. ``our_seconds``: one call. ``run``: the one that
-    our kernel was found in, where that was on a device of this model.
+    ``peak_flops``: the cores' peak operations per second, sampled in every round for as long as a kernel runs.
+    ``peak_fraction``: our kernel's fraction of it, paired. ``our_seconds``: seconds of one call. ``run``: the tuning
+    run of our kernel, if it was tuned on this device model.
     """
 
     ratios: tuple[Ratio, ...]
@@ -66,7 +66,7 @@ class Comparison:
 
 
 def check_baselines(names: Sequence[str]) -> None:
-    """Raise ``UsageError`` for a baseline that there is not."""
+    """Raises ``UsageError`` for an unknown baseline."""
     for name in names:
         if name not in BASELINES:
             raise UsageError(f"unknown baseline {name!r}", f"Use {', '.join(BASELINES)}")
@@ -84,11 +84,11 @@ def compare(
     processes: int = 1,
     min_round_seconds: float = 2e-3,
 ) -> Comparison:
-    """Pair the best stored kernel of ``workload`` with each baseline in ``against``.
+    """Pairs the best stored kernel of ``workload`` with each baseline in ``against``.
 
-    ``rounds`` in all, spread over ``processes``: where a process's arrays happen to lie in memory moves
-    a time by a few percent, so a figure to quote wants several. ``target``: whose multiply-adds are the peak, and
-    whose instructions OpenBLAS is held to.
+    ``rounds``: the total over all ``processes``. The addresses of a process's arrays change its times by a few percent,
+    so a figure to publish needs several processes. ``target``: the target whose multiply-adds are the peak, and whose
+    instructions OpenBLAS may use.
 
     Raises ``UsageError`` for an unknown baseline and ``TilewrightError`` when no kernel is stored.
     """
@@ -154,7 +154,7 @@ def _child(request: dict[str, Any], environment: dict[str, str], threads: int) -
     env = {**os.environ, **environment}
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         env[name] = str(threads)
-    # torch's and NumPy's big results are fresh mmaps otherwise, and the page faults would be timed.
+    # By default, large results of torch and NumPy are fresh mmaps, and their page faults would be timed.
     env.setdefault("MALLOC_MMAP_THRESHOLD_", "4294967296")
     env.setdefault("MALLOC_TRIM_THRESHOLD_", "4294967296")
     done = subprocess.run(
@@ -187,7 +187,7 @@ def _main() -> None:
     except TilewrightError as e:
         reply = {"error": e.message, "mend": e.hint}
     print(json.dumps(reply))
-    gc.freeze()  # the last look for garbage would go over all that was imported
+    gc.freeze()  # the final garbage collection would traverse all imported modules
 
 
 def _compare_here(request: dict[str, Any]) -> dict[str, Any]:
@@ -220,7 +220,7 @@ def _compare_here(request: dict[str, Any]) -> dict[str, Any]:
     rng = np.random.default_rng(0)
 
     def aligned(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        # As libraries allocate their own: large NumPy arrays start 16 bytes past a cache line.
+        # Aligned like libraries' own memory: large NumPy arrays start 16 bytes past a cache line.
         held = empty(values.shape, values.dtype, LINE)
         held[...] = values
         return held

@@ -1,7 +1,7 @@
-"""Other libraries that compute a workload, for paired comparisons.
+"""Baselines: other libraries that compute a workload, for paired comparisons.
 
-A baseline is one entry of ``BASELINES``. Baselines that need another process environment (a forced kernel
-set, for example) say so in ``environment``; baselines with equal environments share a process.
+A baseline is one entry of ``BASELINES``. Its ``environment`` states environment variables that it needs (a forced
+kernel set, for example); baselines with equal environments share a process.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Variant:
-    """What is timed, and how what it returns becomes the workload's output (which is not timed).
+    """A timed call, and the conversion of its result into the workload's output, which is not timed.
 
-    ``result`` is ``None`` for a yardstick that computes nothing; a workload of several outputs has a tuple of them.
+    ``result`` is ``None`` for a yardstick that computes nothing; for several outputs it returns a tuple.
     """
 
     call: Callable[[], Any]
@@ -39,9 +39,9 @@ class Variant:
 
 @dataclass(frozen=True)
 class Baseline:
-    """``missing`` says why it cannot run here (or ``None``).
+    """A library to compare with. ``missing`` returns the reason why it cannot run a workload here, or ``None``.
 
-    ``prepare`` gives the variants of a workload that it has, by name: the fastest of them counts.
+    ``prepare`` returns the variants of a workload, by name; the fastest variant counts.
     """
 
     missing: Callable[[Workload], str | None]
@@ -82,7 +82,7 @@ def widest_core(target: Target) -> str | None:
 
 
 def openblas_core() -> str | None:
-    """Which kernel set NumPy's OpenBLAS chose in this process, such as ``SkylakeX``."""
+    """The kernel set that NumPy's OpenBLAS chose in this process, such as ``SkylakeX``."""
     import numpy as np
 
     pattern = os.path.join(os.path.dirname(np.__file__), os.pardir, "numpy.libs", "*openblas*")
@@ -130,7 +130,7 @@ def _torch(
     out = {}
     for name, variant in variants(workload, inputs).items():
         if compiled and "packed" in name:
-            continue  # rearranged weights are what compiling with freezing adds, which is not the default
+            continue  # prepacked weights need compilation with freezing, which is not the default
         out[name] = _torch_variant(variant, torch.compile(variant.run) if compiled else variant.run)
     return out
 
@@ -144,14 +144,14 @@ def _torch_variant(variant: pytorch.Variant, run: Callable[..., Any]) -> Variant
 def _memcpy(workload: Workload, inputs: Sequence[Array], out: Array, _threads: int) -> Mapping[str, Variant]:
     import numpy as np
 
-    # Read once and written once: half of the bytes that the workload touches each way.
+    # Reads and writes half of the bytes that the workload touches.
     half = (sum(a.nbytes for a in inputs) + out.nbytes) // 2
     source, target = np.ones(half, np.uint8), np.ones(half, np.uint8)
     size, to, of = ctypes.c_size_t(half), ctypes.c_void_p(target.ctypes.data), ctypes.c_void_p(source.ctypes.data)
 
     def copy() -> object:
         ctypes.memmove(to, of, size.value)
-        return source, target  # keeps them
+        return source, target  # keeps them alive
 
     return {"memcpy": Variant(copy, None)}
 
@@ -159,8 +159,8 @@ def _memcpy(workload: Workload, inputs: Sequence[Array], out: Array, _threads: i
 BASELINES = {
     "numpy": Baseline(_numpy_missing, _numpy),
     "openblas": Baseline(_openblas_missing, _numpy, _openblas_environment),  # NumPy with its widest kernels forced
-    "memcpy": Baseline(lambda _: None, _memcpy),  # copies as many bytes, by the C library
+    "memcpy": Baseline(lambda _: None, _memcpy),  # copies an equal number of bytes, by the C library
     "torch": Baseline(_torch_missing, _torch),  # eager, in its best layout
     "torch-compile": Baseline(_torch_missing, partial(_torch, compiled=True)),
 }
-"""Adding a baseline is one entry here."""
+"""All baselines by name; a new baseline is one entry."""

@@ -1,8 +1,8 @@
 """PyTorch as a baseline: the fastest of the ways in which a user would compute a workload with it.
 
-A variant is a layout (contiguous, channels last) and, where the workload's weights are constant, weights that
-oneDNN or MKL rearranged beforehand. Inputs are converted before the clock starts. Adding an operator is
-one function here and one entry in ``_MAKERS``.
+A variant is a layout (contiguous, channels last) and, where the workload's weights are constant, weights prepacked by
+oneDNN or MKL. Inputs are converted before the clock starts. An operator is one function here and one entry in
+``_MAKERS``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-with suppress(ImportError):  # which operators are compared is known without it
+with suppress(ImportError):  # the list of compared operators needs no torch
     import torch
     import torch.nn.functional as f
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from tilewright.core import Value, Workload
 
 Array = np.ndarray[Any, Any]
-Tensor = Any  # torch has types of its own only where it is installed
+Tensor = Any  # torch is typed only where it is installed
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to compute: ``run(*tensors)``, and how its result becomes the workload's output."""
+    """One way to compute: ``run(*tensors)``, and the conversion of its result into the workload's output."""
 
     run: Callable[..., Tensor]
     tensors: tuple[Tensor, ...]
@@ -47,23 +47,24 @@ def variants(workload: Workload, inputs: Sequence[Array]) -> Variants:
 
 
 def variants_of(workload: Workload, tensors: Sequence[Tensor], constants: frozenset[str] = frozenset()) -> Variants:
-    """The same for tensors on any device; ``constants`` names inputs that the CPU's libraries may rearrange."""
+    """Every variant by name, for tensors on any device; ``constants`` names inputs that the CPU's libraries may
+    prepack."""
     named = {s.name: t for s, t in zip(workload.inputs, tensors, strict=True)}
     return _MAKERS[workload.op](dict(workload.params), named, constants)
 
 
 def compared(workload: Workload) -> bool:
-    """Whether there is a variant of this operator."""
+    """Whether this operator is compared with PyTorch."""
     return workload.op in _MAKERS
 
 
 def as_tensor(a: Array, dtype: str) -> Tensor:
-    """An array as a tensor of ``dtype``, sharing its memory; bfloat16 arrays are their bits."""
+    """An array as a tensor of ``dtype``, sharing its memory; a bfloat16 array holds bits."""
     return torch.from_numpy(a.view(np.int16)).view(torch.bfloat16) if dtype == "bfloat16" else torch.from_numpy(a)
 
 
 def as_array(y: Tensor) -> Array:
-    """A result as an array; reals that NumPy lacks as their bits."""
+    """A result as an array; reals that NumPy lacks become bits."""
     y = y.contiguous()
     if y.dtype == torch.bfloat16 or (y.is_floating_point() and y.itemsize == 1):
         y = y.view(torch.uint16 if y.itemsize == 2 else torch.uint8)
@@ -72,7 +73,7 @@ def as_array(y: Tensor) -> Array:
 
 
 def _each(value: Value, axes: int) -> list[int]:
-    """A per-axis attribute as a list: ``2`` or ``2,1``."""
+    """A per-axis attribute, such as ``2`` or ``2,1``, as a list."""
     parts = [int(p) for p in str(value).split(",")]
     return parts * axes if len(parts) == 1 else parts
 
@@ -141,7 +142,7 @@ def _complex_matmul(p: Params, t: dict[str, Tensor], constants: frozenset[str]) 
 class _Conv:
     """A convolution over ``axes`` axes in PyTorch's own layout, channels first, from its parameters and tensors.
 
-    ``constant``: whether its weight is; ``result``: turns what PyTorch gives into the workload's output.
+    ``constant``: whether its weight is constant; ``result``: converts PyTorch's result into the workload's output.
     """
 
     axes: int
@@ -156,7 +157,7 @@ class _Conv:
         return _each(self.p.get(name, default), self.axes)
 
     def variants(self, x: Tensor, w: Tensor) -> Variants:
-        """Every way to compute it."""
+        """Every variant of the convolution."""
         stride, padding, dilation = self.each("stride", 1), self.each("padding", 0), self.each("dilation", 1)
         groups, bias, after = int(self.p.get("groups", 1)), self.t.get("bias"), _finish(self.p, self.t)
         extra = {"output_padding": self.each("output_padding", 0)} if self.transposed else {}
@@ -190,7 +191,8 @@ class _Conv:
         return found
 
     def as_rows(self, x: Tensor, w: Tensor) -> Variants:
-        """The variants of a one-dimensional convolution as one of height 1, which oneDNN computes faster."""
+        """Variants of a one-dimensional convolution as a two-dimensional one of height 1, which oneDNN computes
+        faster."""
         rows = dict(self.p)
         for name, default in (("stride", 1), ("padding", 0), ("dilation", 1), ("output_padding", 0)):
             rows[name] = f"{default},{self.each(name, default)[0]}"
@@ -225,7 +227,7 @@ def _capsule(p: Params, t: dict[str, Tensor], constants: frozenset[str]) -> Vari
     x, w = t["input"], t["weight"]
     n, h, wide, cap, inner, ci = x.shape
     kh, kw, _, out, _, co = w.shape
-    # Each row of the pose matrix is an image of its own.
+    # Each row of the pose matrix becomes an image.
     x = x.permute(0, 3, 4, 5, 1, 2).reshape(n * cap, inner * ci, h, wide)
     w = w.permute(3, 5, 2, 4, 0, 1).reshape(out * co, inner * ci, kh, kw)
 
@@ -261,7 +263,7 @@ def _rms_norm(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Variants:
 
 
 def _of_sum(run: Callable[[Tensor], Tensor], t: dict[str, Tensor]) -> Variants:
-    """``run`` of the input, after its residual is added where there is one."""
+    """``run`` of the input, after its residual is added, if there is one."""
     if "residual" in t:
         return {"eager": Variant(lambda x, r: run(x + r), (t["input"], t["residual"]))}
     return {"eager": Variant(run, (t["input"],))}
@@ -309,7 +311,7 @@ def _elementwise(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Variants
     from tilewright.kernels.nn.formula import FUNCTIONS, names
 
     text = str(p["fn"])
-    names("elementwise", text)  # refuses whatever is no plain formula
+    names("elementwise", text)  # refuses any text that is not a plain formula
     known = {n: getattr(torch, n, None) for n in FUNCTIONS}
     known |= {"relu": f.relu, "gelu": f.gelu, "gelu_tanh": _activate("gelu_tanh"), "silu": f.silu}
     run = eval(f"lambda {', '.join(t)}: {text}", {"__builtins__": {}, "inf": math.inf, "pi": math.pi, **known})

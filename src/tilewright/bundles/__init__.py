@@ -1,1 +1,1 @@
-"""Making bundles: building, signing, checking and exporting them. Reading them is the runtime's (docs/bundles.md)."""
+"""Makes bundles: builds, signs, checks and exports them. The runtime reads them (docs/bundles.md)."""

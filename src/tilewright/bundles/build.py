@@ -1,4 +1,4 @@
-"""Building a bundle of a database's best kernels: the same content and options give the same bytes."""
+"""Builds a bundle of a database's best kernels; equal content and options give equal bytes."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ def build(
     target: str | None = None,
     progress: Progress | None = None,
 ) -> int:
-    """Write the best verified kernel of each task and device model to a bundle; returns how many kernels.
+    """Writes the best verified kernel of each task and device model to a bundle; returns the number of kernels.
 
-    ``key``: who signs it; ``None``: nobody. ``op``, ``target`` (``cpu:avx2``): only these. An earlier bundle of that
-    name is replaced. Raises ``UsageError`` for another file of that name and for nothing to write, and
-    ``DatabaseError``.
+    ``key``: the signing key; ``None`` for an unsigned bundle. ``op``, ``target`` (``cpu:avx2``): write only their
+    kernels. An earlier bundle of that name is replaced. Raises ``UsageError`` for another file of that name and for
+    nothing to write, and ``DatabaseError``.
     """
     require_replaceable(destination, MAGIC, "a bundle")
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
@@ -93,7 +93,7 @@ def build(
 
 
 def sign_again(source: Path, destination: Path, key: Ed25519PrivateKey) -> None:
-    """Write a bundle anew with another signature, or a first one. Whoever calls it has checked every byte."""
+    """Writes a copy of a bundle with a new signature. The caller has checked every byte of the bundle."""
     require_replaceable(destination, MAGIC, "a bundle")
     data = source.read_bytes()
     old = unpack_header(data[:HEADER], len(data), str(source))
@@ -113,13 +113,13 @@ def signed(header: Header, key: Ed25519PrivateKey | None) -> Header:
 
 @contextmanager
 def writing(destination: Path) -> Iterator[Any]:
-    """A file that takes its name when it is whole, and that whoever may read others of this user's may read."""
+    """A file that appears under its name only when it is complete, with the permissions of an ordinary new file."""
     with replacing(destination, SHARED) as partial, partial.open("wb") as out:
         yield out
 
 
 class _Blobs:
-    """Bytes by their hash, on disk until the bundle is written."""
+    """Blobs by their hash, on disk until the bundle is written."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -137,7 +137,7 @@ class _Blobs:
 
 
 def _prefixes(connection: sqlite3.Connection) -> dict[str, str]:
-    """The text that all sources of a target begin with (the prelude), by target: stored once."""
+    """The common prefix (the prelude) of all sources of a target, by target, which is stored once."""
     found: dict[str, str] = {}
     query = "SELECT target_key, source FROM artifact ORDER BY sha256"
     for target, source in connection.execute(query):
@@ -149,7 +149,7 @@ def _prefixes(connection: sqlite3.Connection) -> dict[str, str]:
 def _rows(
     connection: sqlite3.Connection, op: str | None, target: str | None, blobs: _Blobs, prefixes: dict[str, str]
 ) -> tuple[list[dict[str, Any]], list[tuple[bytes, int]], dict[str, list[dict[str, Any]]]]:
-    """The rows, the keys that find them, and by operator the defaults that its kernels have."""
+    """The rows, the index keys of each row, and for each operator the defaults of its kernels."""
     rows: list[dict[str, Any]] = []
     keys: list[tuple[bytes, int]] = []
     operators: dict[str, list[dict[str, Any]]] = {}
@@ -177,7 +177,7 @@ def _rows(
 
 
 def _keys(entry: Entry, own: bool) -> Sequence[bytes]:
-    """What a kernel is found by. One whose shapes are no plain numbers is looked at in every search of its operator."""
+    """The index keys of a kernel. A kernel with symbolic sizes is read in every look-up of its operator."""
     shapes = [s for s, _ in entry.shapes]
     keys = [key_of("op", entry.op), key_of("workload", entry.workload_key)]
     if own:

@@ -1,4 +1,4 @@
-"""Checking a bundle: every byte, that its kernels load, and that they match the reference."""
+"""Checks a bundle: every byte, that its kernels load, and that their results match the reference."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tilewright.runtime.bundle.reader import Bundle
 
 @dataclass(frozen=True)
 class Checked:
-    """A kernel's verdict: ``problem``, or ``skipped`` where this machine cannot run it, or neither."""
+    """A kernel's verdict: ``problem``, or ``skipped`` with the reason why this machine cannot run it, or neither."""
 
     kernel: Kernel
     problem: str = ""
@@ -26,9 +26,9 @@ class Checked:
 
 
 def check(bundle: Bundle, *, run: bool = False) -> Iterator[Checked]:
-    """Load every kernel of this machine, and with ``run`` compare it with its reference, in a child process.
+    """Loads every kernel of this machine and, with ``run``, compares it with its reference in a child process.
 
-    Every byte of the bundle is checked first. Raises ``DatabaseError`` for one that is damaged.
+    Every byte of the bundle is checked first. Raises ``DatabaseError`` for a damaged bundle.
     """
     bundle.check()
     found = sorted(kernels(bundle), key=lambda k: (k.entry.target.kind, k.entry.target.key))
@@ -47,7 +47,7 @@ def check(bundle: Bundle, *, run: bool = False) -> Iterator[Checked]:
 
 
 def _load(bundle: Bundle, kernel: Kernel) -> str:
-    """Why a processor's kernel cannot be loaded; empty where it can."""
+    """The reason why a processor's kernel cannot be loaded; empty if it can."""
     from tilewright.backends.cpu.loader import load_bytes
 
     e = kernel.entry
@@ -63,7 +63,7 @@ def _load(bundle: Bundle, kernel: Kernel) -> str:
 
 
 def _run(bundle: Bundle, same: list[Kernel]) -> Iterator[Checked]:
-    """Run stored code."""
+    """Compares the kernels' stored code with their references."""
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         pairs = []
         for kernel in same:
@@ -76,7 +76,7 @@ def _run(bundle: Bundle, same: list[Kernel]) -> Iterator[Checked]:
 
 
 def run_kernels(bundle: Bundle, pairs: Sequence[tuple[Kernel, Artifact]]) -> Iterator[Checked]:
-    """Compare kernels of one target, in the code given for each, with their references, in a child process."""
+    """Compares kernels of one target, each with the given code, with their references in a child process."""
     target = pairs[0][0].entry.target
     with ExitStack() as stack:
         try:

@@ -1,4 +1,4 @@
-"""What a bundle holds, for whoever lists, checks or exports it."""
+"""The contents of a bundle, for listing, checking and exporting."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tilewright.runtime.entry import Entry
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel of a bundle under one of its names: what the runtime reads of it, and the whole row."""
+    """A kernel of a bundle under one of its names: the runtime's entry, and the whole row."""
 
     entry: Entry
     row: dict[str, Any]
 
     def to_json(self) -> dict[str, Any]:
-        """What ``tilewright bundle inspect --json`` prints of it."""
+        """The kernel's record in ``tilewright bundle inspect --json``."""
         e = self.entry
         return {
             "operator": e.op, "params": e.params, "workload": e.workload_key, "precision": e.precision,
@@ -36,7 +36,7 @@ class Kernel:
 
 
 def open_bundle(path: str | os.PathLike[str], trust: Trust = False) -> Bundle:
-    """A bundle. Raises ``DatabaseError`` and ``UsageError``."""
+    """Opens a bundle. Raises ``DatabaseError`` and ``UsageError``."""
     file = Path(os.path.realpath(os.path.expanduser(path)))
     if not file.exists():
         raise DatabaseError(f"there is no bundle at {file}", "Name another file, or build it: tilewright bundle build")
@@ -59,12 +59,12 @@ def _sortable(value: object) -> tuple[bool, float, str]:
 
 
 def task_of(bundle: Bundle, kernel: Kernel) -> Task:
-    """The task that a kernel is of, with its program."""
+    """The task of a kernel, with its program."""
     return Task(bundle.workload(kernel.row), kernel.entry.target)
 
 
 def source_of(bundle: Bundle, kernel: Kernel) -> str:
-    """The text that a kernel was compiled from."""
+    """The source text of a kernel."""
     return b"".join(_blob(bundle, part) for part in kernel.row["source_parts"]).decode()
 
 

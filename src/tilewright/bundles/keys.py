@@ -1,4 +1,4 @@
-"""Keys that sign bundles: private ones in PEM files that only their owner reads, public ones as a line of text."""
+"""Keys that sign bundles: private keys in PEM files that only their owner can read, public keys as a line of text."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 
 
 def new_key(path: Path) -> str:
-    """Write a private key (PKCS #8, PEM, mode 0600) and beside it the public one, ``PATH.pub``; returns the latter.
+    """Writes a private key (PKCS #8, PEM, mode 0600) and beside it the public key, ``PATH.pub``; returns the public
+    key.
 
-    Raises ``UsageError`` where a file of either name is there, and ``TilewrightError``.
+    Raises ``UsageError`` where a file of either name exists, and ``TilewrightError``.
     """
     _require_cryptography()
     from cryptography.hazmat.primitives import serialization
@@ -40,7 +41,8 @@ def new_key(path: Path) -> str:
 
 
 def load_key(path: Path) -> Ed25519PrivateKey:
-    """A private key. Raises ``UsageError`` for a file that is none, ``TilewrightError`` for one open to others."""
+    """A private key. Raises ``UsageError`` for a file without a key, ``TilewrightError`` for a file that others can
+    read."""
     _require_cryptography()
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -61,7 +63,8 @@ def load_key(path: Path) -> Ed25519PrivateKey:
 
 
 def public_key(given: str) -> tuple[str, str]:
-    """The public key, and its name, of a text ``ed25519:...``, a file with one, or a private key's file."""
+    """The public key and its name, from a text ``ed25519:...``, a file that holds such a text, or a private key's
+    file."""
     path = Path(given).expanduser()
     if given.startswith("ed25519:"):
         return write_key(parse_key(given)), ""

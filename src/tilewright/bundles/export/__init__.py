@@ -1,1 +1,1 @@
-"""Bundles for programs without Tilewright: a C library with its header, and a wheel that needs numpy alone."""
+"""Exports bundles for programs without Tilewright: a C library with its header, and a wheel that needs only NumPy."""

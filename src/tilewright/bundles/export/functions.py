@@ -1,4 +1,4 @@
-"""A bundle's kernels as functions: which of them go together into one library, and their names in C."""
+"""A bundle's kernels as C functions: which kernels form a library, and their names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from tilewright.units import counted
 
 @dataclass(frozen=True)
 class Pack:
-    """A constant input that is rearranged once: its number, the bytes that it takes, and how."""
+    """The prepacking of a constant input: the input's number, size of the packed copy in bytes, and the packing
+    function's call."""
 
     input: int
     bytes: int
@@ -26,7 +27,7 @@ class Pack:
 
 @dataclass(frozen=True)
 class Function:
-    """A kernel as a C function: its name without the library's prefix, and the numbers of its calls."""
+    """A kernel as a C function: its name without the library's prefix, its launches, and its sizes in bytes."""
 
     name: str
     kernel: Kernel
@@ -40,17 +41,17 @@ class Function:
 
 
 def c_type(dtype: str) -> str:
-    """The C type of an element. Raises ``UsageError`` for one that has none."""
+    """The C type of an element. Raises ``UsageError`` for an element type without one."""
     if dtype not in DTYPES:
         raise UsageError(f"element type {dtype} has no type in C", "Export other operators only: --op NAME")
     return DTYPES[dtype].c
 
 
 def choose(found: Sequence[Kernel], op: str | None, target: str | None, threads: int | None) -> list[Kernel]:
-    """The kernels to export: of one target, and for each workload and name one.
+    """The kernels to export: kernels of one target, one for each workload and name.
 
-    Of several device models' kernels this machine's goes, else the one changed last. Raises ``UsageError`` where
-    there are several targets, or none.
+    Of several device models' kernels, this machine's is chosen, else the latest. Raises ``UsageError`` for several
+    targets, or none.
     """
     named = [k for k in found if op in (None, k.entry.op) and backend_for(k.entry.target).in_process]
     wanted = [
@@ -71,7 +72,7 @@ def choose(found: Sequence[Kernel], op: str | None, target: str | None, threads:
 
 
 def functions(kernels: Iterable[Kernel]) -> list[Function]:
-    """Kernels of one target as functions, by name. Raises ``UsageError`` for one without fixed sizes."""
+    """Kernels of one target as functions, by name. Raises ``UsageError`` for a kernel with symbolic sizes."""
     kernels = list(kernels)
     count = Counter(map(_name, kernels))
     return [
@@ -103,7 +104,8 @@ def _function(kernel: Kernel, name: str) -> Function:
 
 
 def _name(kernel: Kernel) -> str:
-    """``matmul_m512_n512_k512_trans_b_float32``: the parameters that differ from their defaults, and the dtype."""
+    """A function's name from the parameters that differ from their defaults, and the dtype, such as
+    ``matmul_m512_n512_k512_trans_b_float32``."""
     e = kernel.entry
     words = [e.op]
     for name, value in e.params.items():

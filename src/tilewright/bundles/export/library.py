@@ -1,4 +1,4 @@
-"""Compiling a bundle's kernels, from their stored sources, into one C library."""
+"""Compiles a bundle's kernels, from their stored sources, into one C library."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from tilewright.errors import explained_writing
 from tilewright.files import SHARED, replace_file
 from tilewright.runtime.bundle.reader import Bundle
 
-_DEADLINE = 120.0  # seconds of one compiler
+_DEADLINE = 120.0  # seconds for one compiler call
 Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
 class CLibrary:
-    """What was built, as bytes. ``checked``: how many functions were compared with their reference here."""
+    """A built library, as bytes. ``checked``: number of functions that were compared with their reference here."""
 
     header: str
     archive: bytes
@@ -51,10 +51,10 @@ class CLibrary:
 def build_c(
     bundle: Bundle, functions: Sequence[Function], name: str, *, check: bool = True, progress: Progress | None = None
 ) -> CLibrary:
-    """Compile functions of one target. ``check``: compare each with its reference, where this machine can.
+    """Compiles functions of one target. ``check``: compare each with its reference, if this machine can run it.
 
-    The same sources, name and compiler give the same bytes. Raises ``UsageError`` for a name that is none in C, and
-    ``TilewrightError`` for what does not compile or is not right.
+    Equal sources, name and compiler give equal bytes. Raises ``UsageError`` for a name that is no C identifier, and
+    ``TilewrightError`` for functions that do not compile or give wrong results.
     """
     if not name.isascii() or not name.isidentifier() or not name[0].islower():
         raise UsageError(f"{name!r} is not a library's name", "Use letters, digits and _, a small letter first")
@@ -71,7 +71,7 @@ def build_c(
         Path(folder, f"{name}.h").write_text(texts[0])
         own = os.path.join(folder, "functions.o")
         command = [*cxx.command, *support_flags(target, cxx), "-std=gnu11", f"-I{folder}", "-c", "-x", "c", "-"]
-        # The library's own functions are what its users see; the header does not say so, to stay plain C.
+        # Only the library's own functions are visible to users; the header does not say so, to stay plain C.
         public = [*command, "-fvisibility=default", "-o", own]
         run_compiler(public, texts[1], _DEADLINE)
         objects, names = [own, *objects, support], _public(name, functions)
@@ -80,14 +80,15 @@ def build_c(
         run_compiler([_tool(cxx, "ar"), "rcsD", archive, everything], "", _DEADLINE)
         script = Path(folder, "public.map")
         script.write_text(f"{{ global: {' '.join(f'{x};' for x in names)} local: *; }};\n")
-        # Threads of its pool run its code until the process ends: it is never unloaded.
+        # Threads of the library's pool run its code until the process ends, so it must never be unloaded.
         named = [f"-Wl,-soname,lib{name}.so", "-Wl,-z,nodelete", f"-Wl,--version-script={script}"]
         run_compiler([*cxx.command, *objects, *link_flags(cxx), *named, "-o", shared], "", _DEADLINE)
         return CLibrary(texts[0], Path(archive).read_bytes(), Path(shared).read_bytes(), checked)
 
 
 def write_c(library: CLibrary, folder: Path, name: str) -> list[Path]:
-    """Write ``NAME.h``, ``libNAME.a`` and ``libNAME.so`` into a folder, which is made. Raises ``TilewrightError``."""
+    """Writes ``NAME.h``, ``libNAME.a`` and ``libNAME.so`` into a folder, which is created. Raises
+    ``TilewrightError``."""
     files = {f"{name}.h": library.header.encode(), f"lib{name}.a": library.archive, f"lib{name}.so": library.shared}
     with explained_writing(f"into {folder}", "Name another folder"):
         folder.mkdir(parents=True, exist_ok=True)
@@ -99,7 +100,7 @@ def write_c(library: CLibrary, folder: Path, name: str) -> list[Path]:
 def _kernels(
     bundle: Bundle, functions: Sequence[Function], target: Target, cxx: Compiler, progress: Progress | None
 ) -> list[str]:
-    """Paths of the objects of all kernels, in the cache; kernels of one text share one."""
+    """Paths of all kernels' objects in the cache; kernels with equal sources share an object."""
     texts = [(f, source_of(bundle, f.kernel)) for f in functions]
     for f, text in texts:
         if lost := [s for s in (*(x for x, _ in f.launches), *(p.symbol for p in f.packs)) if s not in text]:
@@ -135,7 +136,8 @@ def _kernels(
 def _check(
     bundle: Bundle, functions: Sequence[Function], target: Target, cxx: Compiler, objects: Sequence[str], folder: Path
 ) -> int:
-    """Compare what was compiled with the reference; how many were. Raises ``TilewrightError`` for what is wrong."""
+    """Compares the compiled functions with the reference and returns their number. Raises ``TilewrightError`` for wrong
+    results."""
     path = folder / "check.so"
     run_compiler([*cxx.command, *objects, *link_flags(cxx), "-o", str(path)], "", _DEADLINE)
     built = sha256(path.read_bytes()).hexdigest()
@@ -162,7 +164,7 @@ def _public(name: str, functions: Sequence[Function]) -> list[str]:
 
 
 def _merged(cxx: Compiler, objects: Sequence[str], public: Sequence[str], folder: Path) -> str:
-    """One object in which nothing but these names can be seen, so that it goes with any others."""
+    """One object that exports only these names, so that it links with any other code."""
     merged, names = folder / "merged.o", folder / "public"
     run_compiler([*cxx.command, "-r", "-nostdlib", *objects, "-o", str(merged)], "", _DEADLINE)
     names.write_text("\n".join(public) + "\n")
@@ -171,7 +173,7 @@ def _merged(cxx: Compiler, objects: Sequence[str], public: Sequence[str], folder
 
 
 def _tool(cxx: Compiler, name: str) -> str:
-    """The binary utility that goes with a compiler."""
+    """The binary utility that belongs to a compiler."""
     said = subprocess.run(
         [*cxx.command, f"-print-prog-name={name}"], capture_output=True, text=True, check=False
     ).stdout.strip()  # fmt: skip

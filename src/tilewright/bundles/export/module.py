@@ -1,6 +1,6 @@
 """Tuned kernels for NumPy arrays: ``KERNELS`` holds each kernel by its name."""
 
-# This file is copied into wheels of exported kernels: it needs numpy alone, and nothing of Tilewright.
+# This file is copied into wheels of exported kernels: it needs only NumPy, and nothing of Tilewright.
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def _empty(shape: tuple[int, ...], dtype: Any, align: int) -> Any:
 
 
 class Kernel:
-    """One tuned kernel: call it with arrays of exactly its shapes and dtypes, and an ``out`` if there is one.
+    """One tuned kernel: call it with arrays of exactly its shapes and dtypes, and optionally an ``out``.
 
-    A kernel with several outputs gives a tuple, and takes one as ``out``. What C has no type for (bfloat16, float8) is
-    passed as its bits, in arrays of unsigned integers. Raises ``TypeError`` and ``ValueError`` for other arrays,
+    A kernel with several outputs returns a tuple, and takes a tuple as ``out``. Types that C lacks (bfloat16, float8)
+    are passed as bits, in arrays of unsigned integers. Raises ``TypeError`` and ``ValueError`` for other arrays,
     ``RuntimeError`` where the kernel fails. Safe from any number of threads.
     """
 
@@ -53,7 +53,7 @@ class Kernel:
 
     @property
     def constants(self) -> tuple[str, ...]:
-        """Names of the inputs that :meth:`bind` rearranges once."""
+        """Names of the inputs that :meth:`bind` prepacks once."""
         return tuple(self.inputs[number][0] for number, _, _ in self._packs)
 
     def __call__(self, *arrays: Any, out: Any = None) -> Any:
@@ -63,7 +63,7 @@ class Kernel:
         return self._run(given, self._packed(given), out)
 
     def bind(self, **constants: Any) -> Any:
-        """A function of the other inputs and ``out``; the constant ones, given by name, are rearranged now."""
+        """A function of the remaining inputs and ``out``; the constant inputs, given by name, are prepacked now."""
         if set(constants) != set(self.constants):
             raise TypeError(f"{self.name}: bind needs {' and '.join(self.constants) or 'nothing'}")
         names = [n for n, _, _ in self.inputs]
@@ -162,7 +162,7 @@ class _Operator:
 
 
 def _described() -> str:
-    """The documentation of the package: how to call its kernels, then a line for each."""
+    """The documentation of the package: how to call its kernels, and a line for each kernel."""
     lines = ["Tuned kernels for NumPy arrays. Call an operator by its name, or one kernel as KERNELS[name].", ""]
     for name, kernel in KERNELS.items():
         takes = [f"{n} {shape} {dtype}" for n, shape, dtype in kernel.inputs]

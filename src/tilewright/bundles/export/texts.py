@@ -1,4 +1,4 @@
-"""The header of an exported library, and the C file behind it."""
+"""The text of an exported library's header and of its C file."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ ERRORS = (
     ("PROCESSOR", "this processor lacks instructions that the library was built for"),
     ("KERNEL", "the kernel failed"),
 )
-"""What functions return, from 0 on."""
+"""Names and messages of the functions' return codes, from 0 on."""
 
 _CHECKED = frozenset((
     "avx2", "fma", "bmi2", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vnni", "avx512bf16",
 ))  # fmt: skip
-"""Features that compilers can ask a processor for, of those that targets name."""
+"""Instruction sets of targets that compilers can test a processor for."""
 
 _PACK_ALIGN = 4096
 
 
 def header(name: str, functions: Sequence[Function], target: Target) -> str:
-    """``NAME.h``, in C89."""
+    """The text of ``NAME.h``, in C89."""
     upper = name.upper()
-    # C89 takes no comma after the last one.
+    # C89 takes no comma after the last enumerator.
     commas = [","] * (len(ERRORS) - 1) + [" "]
     codes = "".join(
         f"    {upper}_{code} = {n}{comma}{' ' * (12 - len(code))}/* {text} */\n"
@@ -124,7 +124,7 @@ def _shape(s: TensorSpec) -> str:
 
 
 def implementation(name: str, functions: Sequence[Function], target: Target) -> str:
-    """The C file: it includes the header and ``tw.h``, the support object's."""
+    """The text of the C file, which includes the header and the support object's ``tw.h``."""
     upper = name.upper()
     symbols = sorted({s for f in functions for s in (*(x for x, _ in f.launches), *(p.symbol for p in f.packs))})
     entries = "\n".join(

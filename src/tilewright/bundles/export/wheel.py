@@ -1,4 +1,4 @@
-"""A wheel of kernels: a shared library, their list, and a module that needs numpy alone."""
+"""Writes a wheel of kernels: a shared library, a list of its kernels, and a module that needs only NumPy."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tilewright.core import UsageError
 from tilewright.dtypes import numpy_dtype
 
 _MODULE = Path(__file__).parent / "module.py"
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip file knows
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest date of a zip file
 
 
 def wheel_name(name: str, version: str, arch: str) -> str:
-    """The file's name. Raises ``UsageError`` for a version that is none, and for the name of this package."""
+    """The wheel's file name. Raises ``UsageError`` for an invalid version, and for the name of this package."""
     if name == "tilewright":
         raise UsageError("a wheel cannot be called tilewright", "Choose another name: --name my_kernels")
     if not re.fullmatch(r"\d+(\.\d+)*((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?", version):
@@ -30,7 +30,7 @@ def wheel_name(name: str, version: str, arch: str) -> str:
 
 
 def write_wheel(library: CLibrary, functions: Sequence[Function], destination: Path, name: str, version: str) -> Path:
-    """Write the wheel into the folder ``destination``; the same library gives the same bytes."""
+    """Writes the wheel into the folder ``destination``; equal libraries give equal bytes."""
     target = functions[0].kernel.entry.target
     file = wheel_name(name, version, target.arch)
     tag = file.removesuffix(".whl").split("-", 2)[2]
