@@ -1,4 +1,4 @@
-"""What knobs mean: a label in the field's terms and a sentence for each idea, whatever templates call it."""
+"""The catalogue of knobs: for each idea a label in the field's terms and a sentence, for knobs of all templates."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from importlib.resources import files
 
 @dataclass(frozen=True)
 class Knob:
-    """A knob of a template. ``name``: as it is stored; ``label``: the idea's, ``sentence``: what a value of it says."""
+    """A knob of a template. ``name``: its stored name; ``label``: the idea's label; ``sentence``: the meaning of its
+    values."""
 
     name: str
     label: str
@@ -24,14 +25,14 @@ class Knob:
 
 @cache
 def ideas() -> dict[str, tuple[str, tuple[str, ...]]]:
-    """By label: the sentence, and the knobs that it stands for, as ``knobs.toml`` lists them."""
+    """For each label, the sentence and the stored names of its knobs, as listed in ``knobs.toml``."""
     text = (files("tilewright.search_space") / "knobs.toml").read_text()
     return {label: (found["sentence"], tuple(found["knobs"])) for label, found in tomllib.loads(text).items()}
 
 
 @cache
 def knob(template: str, name: str) -> Knob:
-    """The knob of that stored name. One that the catalogue does not have, as of a user's kernel, is its own label."""
+    """The knob of a stored name. A knob outside of the catalogue, as of a user's kernel, has its name as its label."""
     labels, device = _labels(), template.partition("_")[0]
     built_in = any(known.startswith(f"{device}.") for known in labels)
     for short in _short(name) if built_in else ():
@@ -47,7 +48,8 @@ def _labels() -> dict[str, str]:
 
 
 def _short(name: str) -> Iterator[str]:
-    """The name, then without a segment (``p0.``), a stage (``y_``), and the number of an axis."""
+    """The name itself, then without a part's prefix (``p0.``), without a stage's (``y_``), and without an axis
+    number."""
     name = re.sub(r"^p\d+\.", "", name)
     yield name
     for found in re.finditer("_", name):

@@ -1,10 +1,10 @@
-"""Exact counting and sampling of the knobs that constraints link together.
+"""Exact counting and sampling of the legal assignments of knobs that share constraints.
 
-Knobs that share no constraint are independent, so a space is a product of :class:`Component`s.
-Within one, legal assignments are the root-to-leaf paths of a layered graph, one layer a knob; a
-node stands for all prefixes that agree on the knobs which later constraints still read, or that the
-same assignments complete. Every node counts the assignments below it, so sampling is uniform, nothing
-is a dead end, and the graph stays small where the assignments are many.
+Knobs that share no constraint are independent, so a space is a product of :class:`Component`s. Within a component,
+legal assignments are the root-to-leaf paths of a layered graph with one layer for each knob. A node stands for all
+prefixes that agree on the knobs which later constraints still read, or that have equal completions. Every node counts
+the assignments below it. So sampling is uniform, no path is a dead end, and the graph stays small even with many
+assignments.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from tilewright.caching import cached_property
 from tilewright.core import IllegalSchedule
 
 EDGE_LIMIT = 500_000
-"""Above this many tested edges a component is searched by rejection instead of counted up front."""
+"""Tested edges above which a component is searched by rejection instead of counted up front."""
 
 NEAR = 0.6
-"""How often a mutated ordered knob moves to a neighbour rather than anywhere."""
+"""Probability that the mutation of an ordered knob moves to a neighbouring value."""
 
 TRIES = 100_000
-"""Rejected draws in a row after which a wide component is declared impossible."""
+"""Consecutive rejected draws after which a wide component is declared impossible."""
 
 Check = tuple[tuple[int, ...], Callable[[Sequence[int]], bool]]
 """Positions within the component that a rule reads, and the rule over value indices by position."""
 
 
 class TooWide(Exception):
-    """A graph would need more edges than allowed."""
+    """Raised when a graph would need more edges than allowed."""
 
 
 class Node:
-    """Legal values of one knob (indices, ascending), given what matters of the earlier ones."""
+    """Legal values of one knob (indices, ascending), given the earlier knobs that later constraints read."""
 
     __slots__ = ("count", "cumulative", "next", "options")
 
@@ -56,7 +56,7 @@ LEAF.count = 1
 
 
 def step(rng: random.Random, options: Sequence[int], now: int, ordered: bool) -> int:
-    """A value index of ``options`` (ascending) other than ``now``; often a near one if ordered."""
+    """A value index of ``options`` (ascending) other than ``now``; often a neighbouring index if ordered."""
     if ordered and rng.random() < NEAR:
         at = bisect_right(options, now)
         near = []
@@ -71,7 +71,7 @@ def step(rng: random.Random, options: Sequence[int], now: int, ordered: bool) ->
 
 
 def nearest(rng: random.Random, options: Sequence[int], wanted: int, ordered: bool) -> int:
-    """``wanted`` if it is an option, else the closest one, or any where closeness means nothing."""
+    """``wanted`` if it is an option, else the closest option, or a random option for an unordered knob."""
     if wanted in options:
         return wanted
     if ordered:
@@ -80,7 +80,7 @@ def nearest(rng: random.Random, options: Sequence[int], wanted: int, ordered: bo
 
 
 class Counted:
-    """Linked knobs whose graph is built. Vectors hold value indices, one a knob."""
+    """Knobs that share constraints, with their graph built. Vectors hold one value index for each knob."""
 
     def __init__(self, widths: Sequence[int], ordered: Sequence[bool], checks: Sequence[Check], limit: int) -> None:
         self.ordered = tuple(ordered)
@@ -93,11 +93,11 @@ class Counted:
 
     @property
     def some(self) -> int:
-        """Number of legal vectors, but at most 2: cheap even where counting is not."""
+        """Number of legal vectors, capped at 2: cheap even where counting is not."""
         return min(2, self.root.count)
 
     def sample(self, rng: random.Random) -> list[int]:
-        """A legal vector, uniformly."""
+        """A legal vector, uniformly distributed."""
         out = []
         node = self.root
         left = rng.randrange(node.count)
@@ -128,7 +128,7 @@ class Counted:
         return out
 
     def move(self, rng: random.Random, vector: Sequence[int], position: int) -> list[int]:
-        """A legal vector close to ``vector``; another one, if that is possible."""
+        """A legal vector close to ``vector``, and different from it if possible."""
         out = list(vector[:position])
         node = self.root
         for choice in out:
@@ -143,7 +143,7 @@ class Counted:
         return out
 
     def mix(self, rng: random.Random, a: Sequence[int], b: Sequence[int]) -> list[int]:
-        """A legal vector of values from ``a`` and ``b`` wherever that is possible."""
+        """A legal vector with each value from ``a`` or ``b`` wherever that is possible."""
         out = []
         node = self.root
         for p, (x, y) in enumerate(zip(a, b, strict=True)):
@@ -160,7 +160,8 @@ class Counted:
 
 
 class Wide:
-    """Linked knobs with too many values to count up front: rejection, with the same distribution."""
+    """Knobs that share constraints, with too many values to count up front: sampled by rejection, with equal
+    distribution."""
 
     def __init__(self, widths: Sequence[int], ordered: Sequence[bool], checks: Sequence[Check]) -> None:
         self.widths = tuple(widths)
@@ -227,7 +228,7 @@ Component = Union[Counted, Wide]
 
 
 def component(widths: Sequence[int], ordered: Sequence[bool], checks: Sequence[Check]) -> Component:
-    """The component of knobs with so many values each, under these rules."""
+    """The component of knobs with these numbers of values, under these rules."""
     try:
         return Counted(widths, ordered, checks, EDGE_LIMIT)
     except TooWide:
@@ -254,7 +255,7 @@ def _build(widths: Sequence[int], checks: Sequence[Check], limit: int | None) ->
     edges = 0
 
     def allowed(layer: int) -> list[int]:
-        """This knob's values that all rules allow which end here, after the current values of the earlier knobs."""
+        """The knob's values that satisfy all rules ending at this layer, given the current values of earlier knobs."""
         asked = asked_of[layer](current)
         known = legal[layer].get(asked)
         if known is None:
@@ -286,7 +287,7 @@ def _build(widths: Sequence[int], checks: Sequence[Check], limit: int | None) ->
                 child = visit(after)
                 if child.count:
                     branches[choice] = child
-        else:  # nothing later reads it: all lead to one node
+        else:  # no later rule reads this knob: all values lead to one node
             child = visit(after) if choices and after < depth else LEAF
             branches = dict.fromkeys(choices, child) if child.count else {}
         alike = (*branches, *branches.values())
@@ -299,14 +300,14 @@ def _build(widths: Sequence[int], checks: Sequence[Check], limit: int | None) ->
 
 
 def _picked(positions: Iterable[int]) -> Callable[[Sequence[int]], Any]:
-    """What tells vectors apart that differ at these positions."""
+    """Returns the values of a vector at these positions, as a key."""
     return itemgetter(*sorted(positions)) if positions else lambda vector: ()
 
 
 def paths(order: Sequence[tuple[Component, int]]) -> Iterator[list[int]]:
     """Every legal vector of a product of components, in lexicographic order of ``order``.
 
-    ``order`` gives, per knob, its component and the number of that component's earlier knobs.
+    ``order`` gives, for each knob, its component and the number of that component's earlier knobs.
     """
     chosen: dict[int, list[int]] = {id(c): [] for c, _ in order}
 

@@ -1,4 +1,4 @@
-"""What a schedule decides (knobs), and which combinations are allowed (constraints)."""
+"""Knobs, which are the decisions of a schedule, and constraints, which restrict their combinations."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Half = Literal["structure", "launch"]
 class Choice(Json):
     """A knob: a name and the values it may take, all of one type.
 
-    ``half`` says what a value changes: ``structure`` the binary, ``launch`` an integer passed to it
-    at each call. ``ordered``: neighbours in ``values`` are alike (sizes, depths), so that mutation
-    prefers small steps and the cost model sees one number; otherwise each value is a category.
+    ``half``: what a value changes: ``structure`` the binary, ``launch`` an integer passed to the binary at each call.
+    ``ordered``: whether neighbouring ``values`` are similar (sizes, depths), so that mutation prefers small steps and
+    the cost model sees one number; otherwise each value is a category.
     """
 
     name: str
@@ -43,11 +43,11 @@ class Choice(Json):
 
     @property
     def numeric(self) -> bool:
-        """Whether the cost model sees one number (rather than one column a value)."""
+        """Whether the cost model sees one number (rather than one column for each value)."""
         return isinstance(self.values[0], bool) or self.ordered
 
     def closest(self, value: Value, otherwise: int) -> int:
-        """The index of ``value``, or of the number nearest to it; ``otherwise`` where neither means anything here."""
+        """The index of ``value``, or of the nearest number; ``otherwise`` where the knob has no comparable value."""
         same = [i for i, v in enumerate(self.values) if type(v) is type(value) and v == value]
         if same:
             return same[0]
@@ -74,8 +74,8 @@ class Choice(Json):
 class Constraint:
     """A rule over some knobs: ``holds`` gets exactly the values named in ``reads``.
 
-    ``reason`` completes the sentence "illegal because ..."; users read it. ``holds`` must be a pure
-    function and cheap: preparing a space calls it for every combination of the knobs it reads.
+    ``reason`` completes the sentence "illegal because ..."; users read it. ``holds`` must be a pure and cheap function:
+    preparing a space calls it for every combination of the knobs it reads.
     """
 
     reads: tuple[str, ...]

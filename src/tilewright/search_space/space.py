@@ -16,18 +16,18 @@ from tilewright.search_space.graph import nearest as nearest_option
 from tilewright.search_space.knobs import Choice, Constraint
 
 TWICE = 0.3
-"""How often a mutation moves a second time."""
+"""Probability that a mutation moves a second time."""
 REMEMBERED = 1 << 14
-"""Up to this many combinations of the knobs that a rule reads, its answers are kept."""
+"""Largest number of combinations of a rule's knobs for which the rule's answers are cached."""
 
 
 @dataclass(frozen=True)
 class SearchSpace:
     """Knobs, and constraints over them; its members are the legal :class:`Schedule`s.
 
-    Everything is prepared on first use; sampling, mutation and crossover are then a few
-    microseconds each. Put knobs that share a constraint next to each other: preparation is cheaper. ``note``: what the
-    space leaves out, and why, where a user would look for it; empty where there is nothing to say.
+    Everything is prepared on first use; sampling, mutation and crossover then take a few microseconds each. Put knobs
+    that share a constraint next to each other: that makes preparation cheaper. ``note``: a message for users on
+    schedules that the space leaves out, with the reason, or empty.
     """
 
     template: str
@@ -52,7 +52,7 @@ class SearchSpace:
 
     @property
     def live(self) -> tuple[SearchSpace, ...]:
-        """This one, as a union has several."""
+        """This space, in the form of a union's list."""
         return (self,)
 
     @cached_property
@@ -89,7 +89,8 @@ class SearchSpace:
         return self._make(vector)
 
     def allows(self, values: Mapping[str, Value]) -> bool:
-        """Whether :meth:`schedule` takes these values; of some knobs alone, whether no rule about them forbids it."""
+        """Whether :meth:`schedule` takes these values; for values of some knobs only, whether no rule on them alone
+        forbids it."""
         given = values.keys()
         for knob in self.knobs:
             if knob.name in given and values[knob.name] not in knob.values:
@@ -100,7 +101,7 @@ class SearchSpace:
         return True
 
     def first(self, candidates: Iterable[Mapping[str, Value]]) -> dict[str, Value]:
-        """The first candidate that is legal, else any schedule. Knobs that a candidate lacks have their first value."""
+        """The first legal candidate, else any schedule. Knobs that a candidate lacks have their first value."""
         lacking = {k.name: k.values[0] for k in self.knobs}
         found = next((whole for values in candidates if self.allows(whole := lacking | dict(values))), None)
         return dict(next(iter(self)).values) if found is None else found
@@ -118,8 +119,8 @@ class SearchSpace:
     def indices(self, schedule: Schedule) -> list[int]:
         """The index of each knob's value among the knob's values, in knob order.
 
-        Raises ``IllegalSchedule`` for a schedule of another template or version, or with values that the knobs do
-        not have. Constraints are not looked at, nor whether a value is 1 or ``True``: :meth:`check` does that.
+        Raises ``IllegalSchedule`` for a schedule of another template or version, or with values that the knobs do not
+        have. Constraints are not checked, and 1 is not distinguished from ``True``: :meth:`check` does both.
         """
         if schedule.template != self.template or schedule.version != self.version:
             raise IllegalSchedule(
@@ -144,7 +145,7 @@ class SearchSpace:
 
     @cached_property
     def some(self) -> int:
-        """The same, but at most 2: cheap even where counting is not."""
+        """Number of legal schedules, capped at 2: cheap even where counting is not."""
         return min(2, math.prod(part.some for part in self._parts)) if self._possible else 0
 
     def __iter__(self) -> Iterator[Schedule]:
@@ -156,11 +157,11 @@ class SearchSpace:
     # ------------------------------------------------------------------ search moves
 
     def sample(self, rng: random.Random) -> Schedule:
-        """A legal schedule, uniformly. Raises ``IllegalSchedule`` if there is none."""
+        """A legal schedule, uniformly distributed. Raises ``IllegalSchedule`` if the space is empty."""
         return self._joined(part.sample(rng) for part in self._live)
 
     def mutate(self, rng: random.Random, schedule: Schedule) -> Schedule:
-        """A legal schedule close to a legal one, and another one unless it is alone."""
+        """A legal schedule close to a legal one, and different from it if the space has several."""
         start = self.indices(schedule)
         vector = self._moved(rng, start)
         if rng.random() < TWICE:
@@ -194,9 +195,9 @@ class SearchSpace:
     def nearest(self, rng: random.Random, indices: Sequence[int]) -> Schedule:
         """The legal schedule that keeps each knob, in turn, as close to ``indices`` as the earlier ones allow.
 
-        ``indices``: one a knob, in knob order, as :meth:`indices` gives them; those past a knob's values count as
-        far away. Chance decides only where an unordered knob cannot have its value. Raises ``IllegalSchedule`` if
-        nothing is legal, ``UsageError`` for another number of indices.
+        ``indices``: one for each knob, in knob order, as :meth:`indices` returns them; an index past a knob's values
+        counts as far away. The choice is random only where an unordered knob cannot have its value. Raises
+        ``IllegalSchedule`` if nothing is legal, ``UsageError`` for another number of indices.
         """
         if len(indices) != len(self.knobs):
             raise UsageError(
@@ -213,8 +214,10 @@ class SearchSpace:
         return self._joined(near(part, members) for part, members in zip(self._live, self._members, strict=True))
 
     def carried(self, rng: random.Random, schedule: Schedule, otherwise: Schedule) -> Schedule:
-        """The legal schedule closest to one of another space: knobs of the same name keep their value, or the one
-        nearest to it; all others are as in ``otherwise``."""
+        """The legal schedule closest to a schedule of another space.
+
+        Knobs of equal names keep their value, or the nearest one. Remaining knobs have their value in ``otherwise``.
+        """
         given, wanted = schedule.values, self.indices(otherwise)
         for place, knob in enumerate(self.knobs):
             if knob.name in given:
@@ -229,7 +232,7 @@ class SearchSpace:
         return tuple(f"{self.template}.{c}" for k in self.knobs for c in k.columns())
 
     def encode(self, schedule: Schedule) -> list[float]:
-        """Fixed-length numbers that tell the space's schedules apart."""
+        """Encodes a schedule as a vector of fixed length, distinct for each schedule of the space."""
         out: list[float] = []
         for table, choice in zip(self._features, self.indices(schedule), strict=True):
             out += table[choice]
@@ -291,7 +294,7 @@ class SearchSpace:
 
     @cached_property
     def _live(self) -> list[Component]:
-        """The components, once it is known that there is a legal schedule."""
+        """The components. Raises ``IllegalSchedule`` if the space has no legal schedule."""
         if not self._possible:
             reasons = [r.reason for r in self.constraints if not r.reads and not r.holds({})]
             raise IllegalSchedule(f"template {self.template!r} has no legal schedule: {'; '.join(reasons)}")

@@ -12,12 +12,12 @@ from tilewright.core import IllegalSchedule, Schedule, UsageError, Value
 from tilewright.search_space.space import SearchSpace
 
 ACROSS = 0.1
-"""Share of mutations that lead to another template."""
+"""Fraction of mutations that lead to another template."""
 
 
 @dataclass(frozen=True)
 class UnionSpace:
-    """Spaces of different templates as one; crossover stays within a template, mutation mostly."""
+    """The union of several templates' spaces; crossover stays within a template, and mutation mostly does."""
 
     spaces: tuple[SearchSpace, ...]
 
@@ -29,7 +29,7 @@ class UnionSpace:
             raise UsageError(f"a union holds a template twice: {', '.join(names)}", "Give each template once")
 
     def of(self, schedule: Schedule) -> SearchSpace:
-        """The space that the schedule's template spans. Raises ``IllegalSchedule`` if there is none."""
+        """The space of the schedule's template. Raises ``IllegalSchedule`` for a template outside of the union."""
         found = self._by_name.get(schedule.template)
         if found is None:
             raise IllegalSchedule(
@@ -38,7 +38,7 @@ class UnionSpace:
         return found
 
     def schedule(self, values: Mapping[str, Value], template: str | None = None) -> Schedule:
-        """The schedule with these values, of ``template`` or of the first one that has these knobs."""
+        """The schedule with these values, of ``template`` or of the first template that has these knobs."""
         if template is not None:
             return self.of(Schedule(template, 0, ())).schedule(values)
         for space in self.spaces:
@@ -57,7 +57,7 @@ class UnionSpace:
 
     @property
     def some(self) -> int:
-        """The same, but at most 2: cheap even where counting is not."""
+        """Number of legal schedules, capped at 2: cheap even where counting is not."""
         return min(2, sum(s.some for s in self.spaces))
 
     def __iter__(self) -> Iterator[Schedule]:
@@ -71,8 +71,10 @@ class UnionSpace:
         return live[int(rng.random() * len(live)) if len(live) > 1 else 0].sample(rng)
 
     def mutate(self, rng: random.Random, schedule: Schedule) -> Schedule:
-        """A legal schedule close to a legal one, and another one unless it is alone; sometimes the closest one of
-        another template that has knobs of the same name."""
+        """A legal schedule close to a legal one, and different from it if the space has several.
+
+        Sometimes it is the closest schedule of another template that shares knob names.
+        """
         space = self.of(schedule)
         others = [s for s in self.live if s is not space]
         if not others or (space.some > 1 and rng.random() >= ACROSS):
@@ -81,21 +83,21 @@ class UnionSpace:
         return other.carried(rng, schedule, other.sample(rng))
 
     def crossover(self, rng: random.Random, a: Schedule, b: Schedule) -> Schedule:
-        """A mix of two schedules of one template; of different templates, one of the two."""
+        """A mix of two schedules of one template; for different templates, one of the two."""
         if a.template == b.template:
             return self.of(a).crossover(rng, a, b)
         return a if rng.random() < 0.5 else b
 
     @cached_property
     def feature_names(self) -> tuple[str, ...]:
-        """Every template's features; with several templates, first which one it is."""
+        """Every template's features; with several templates, first a one-hot encoding of the template."""
         names = tuple(n for s in self.spaces for n in s.feature_names)
         if len(self.spaces) == 1:
             return names
         return (*(f"template={s.template}" for s in self.spaces), *names)
 
     def encode(self, schedule: Schedule) -> list[float]:
-        """Fixed-length numbers; the features of other templates than the schedule's are 0."""
+        """Encodes a schedule as a vector of fixed length; features of other templates than the schedule's are 0."""
         space = self.of(schedule)
         if len(self.spaces) == 1:
             return space.encode(schedule)
@@ -113,8 +115,8 @@ class UnionSpace:
 
     @cached_property
     def live(self) -> tuple[SearchSpace, ...]:
-        """The spaces that have a legal schedule. Raises ``IllegalSchedule`` if none has."""
+        """The spaces that have a legal schedule. Raises ``IllegalSchedule`` if all are empty."""
         live = tuple(s for s in self.spaces if s.some)
         if not live:
-            self.spaces[0].sample(random.Random(0))  # raises, saying why
+            self.spaces[0].sample(random.Random(0))  # raises, with the reason
         return live
