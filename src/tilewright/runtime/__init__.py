@@ -1,4 +1,4 @@
-"""Running tuned kernels: numpy and the standard library only."""
+"""Runs tuned kernels, with NumPy and the standard library only."""
 
 from tilewright.runtime.explain import Explanation
 from tilewright.runtime.library import Library

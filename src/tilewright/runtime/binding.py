@@ -1,4 +1,4 @@
-"""Plans with constant inputs: weights that are given, and rearranged, once."""
+"""Plans with constant inputs, such as weights, which are given and prepacked once."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Make = Callable[[Mapping[int, Array]], Callable[..., Any]]
 
 
 class ConstantPlan(Signed):
-    """A plan some of whose inputs are constant: ``bind`` takes them, and gives what hot loops call.
+    """A plan with constant inputs: ``bind`` takes them and returns the function for hot loops.
 
     >>> plan = library.plan("conv2d", **sizes, constant="weight")  # doctest: +SKIP
     >>> call = plan.bind(weight=w)  # doctest: +SKIP
     >>> call(x, out=y)  # doctest: +SKIP
 
-    Called itself, with all inputs, it rearranges the constant ones in every call. What is bound is copied,
-    so later changes of the arrays do not matter.
+    Called itself, with all inputs, it prepacks the constant inputs in every call. Bound arrays are copied, so later
+    changes of them do not matter.
     """
 
     def __init__(self, checked: Checked, make: Make) -> None:
@@ -46,8 +46,8 @@ class ConstantPlan(Signed):
     def bind(self, **constants: Any) -> Callable[..., Any]:
         """``(other inputs..., out=None)`` with every constant input given by name.
 
-        Raises ``UsageError`` for a missing or unknown name, ``TypeError`` and ``ValueError`` for an
-        array that does not fit.
+        Raises ``UsageError`` for a missing or unknown name, ``TypeError`` and ``ValueError`` for an array that does not
+        fit.
         """
         name = self._checked.__name__
         require(name, self.constants, constants)
@@ -72,12 +72,12 @@ def constants_of(inputs: Sequence[TensorSpec]) -> tuple[str, ...]:
 
 
 def unbound(name: str, constants: Sequence[str]) -> str:
-    """The warning of a call that gives constant inputs."""
+    """The warning for a call that passes constant inputs."""
     return f"{name} rearranges {' and '.join(constants)} in every call. Call {_bind(constants)} once"
 
 
 def require(name: str, constants: Sequence[str], given: Mapping[str, Any]) -> None:
-    """Raise ``UsageError`` where ``bind`` is given other names than the constant inputs'."""
+    """Raises ``UsageError`` where ``bind`` is given other names than the constant inputs'."""
     missing, strange = [c for c in constants if c not in given], [c for c in given if c not in constants]
     if missing or strange:
         wrong = f"bind needs {' and '.join(missing)}" if missing else f"{strange[0]} is not constant"
@@ -89,11 +89,11 @@ def _bind(constants: Sequence[str]) -> str:
 
 
 def rest(inputs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
-    """The inputs that each call gives."""
+    """The inputs that each call passes."""
     return tuple(s for s in inputs if not s.constant)
 
 
 def merged(held: Mapping[int, T], given: Sequence[T]) -> list[T]:
-    """All inputs in call order, from those bound (by number) and those that a call gives."""
+    """All inputs in call order, from the bound inputs (by number) and a call's inputs."""
     waiting = iter(given)
     return [held[n] if n in held else next(waiting) for n in range(len(held) + len(given))]

@@ -1,7 +1,7 @@
-"""Checking a call's arguments in Python: the errors that a plan raises, and the slower way to call.
+"""Checks a call's arguments in Python, for precise errors, and for calls that C does not take.
 
-The same checks run in C for every call (``pycall.c``); what they refuse comes here, unchanged, to be
-named precisely.
+The same checks run in C for every call (``pycall.c``). A call that C refuses is checked here again, unchanged, to name
+the error precisely.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Misfit(Exception):
-    """An argument that a plan does not take: a reason of ``stats.REASONS``, and ``error``, which is to be raised."""
+    """An argument that a plan does not take: a reason of ``stats.REASONS``, and ``error``, the exception to raise."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -36,17 +36,17 @@ class Misfit(Exception):
 
 
 def added_dtype(a: object) -> str:
-    """The name of an array's dtype, if it is one of ours that other packages (ml_dtypes) add to NumPy, else ``""``."""
+    """The name of an array's dtype, if a package (ml_dtypes) adds that dtype to NumPy and we know it, else ``""``."""
     name = a.dtype.name if type(a) is np.ndarray else ""
     return name if name in BITS else ""
 
 
 LINE = 64
-"""Bytes of a cache line, on which arrays that are made here start."""
+"""Bytes of a cache line, to which new arrays are aligned."""
 
 
 def check(label: str, spec: TensorSpec, a: object, align: int = 1, *, output: bool = False) -> Array:
-    """``a`` as the array that ``spec`` asks for. Raises :class:`Misfit`, naming what is wrong."""
+    """``a`` as the array that ``spec`` requires. Raises :class:`Misfit`, naming what is wrong."""
     name = f"{label}: {spec.name}"
     if type(a) is not np.ndarray:
         raise Misfit("type", f"{name} is {_kind(a)}, not a numpy.ndarray. {_type_hint(a, output)}")
@@ -70,7 +70,7 @@ def check(label: str, spec: TensorSpec, a: object, align: int = 1, *, output: bo
 
 
 def overlap(label: str, inputs: Sequence[Array], specs: Sequence[TensorSpec], out: Array, name: str = "out") -> None:
-    """Raise :class:`Misfit` if a dense output shares memory with a dense input."""
+    """Raises :class:`Misfit` if a dense output shares memory with a dense input."""
     low = address(out)
     high = low + out.nbytes
     for a, spec in zip(inputs, specs, strict=True):
@@ -87,21 +87,21 @@ def empty(shape: Sequence[int], dtype: Any, align: int = 1) -> Array:
 
 
 Run = Callable[[Sequence[Array], Sequence[Array]], None]
-"""What computes outputs from inputs, all of them fitting and apart from each other."""
+"""Computes outputs from inputs; all of them are checked, and none overlap."""
 
 
 def each_out(out: Any) -> tuple[Any, ...]:
-    """The arrays that a call's ``out`` names: none, one, or those of a tuple."""
+    """The arrays in a call's ``out``: no array, one array, or a tuple's arrays."""
     return tuple(out) if isinstance(out, tuple | list) else () if out is None else (out,)
 
 
 def returned(results: Sequence[Any]) -> Any:
-    """What a call with these results returns: the one, or a tuple of several."""
+    """A call's return value: the single result, or a tuple of several."""
     return results[0] if len(results) == 1 else tuple(results)
 
 
 def given_outs(name: str, out: Any, count: int) -> tuple[Any, ...]:
-    """The arrays of ``out``, as many as there are outputs, no two of which share memory."""
+    """The arrays of ``out``, one for each of ``count`` outputs. Raises where their number differs or they overlap."""
     if count > 1 and not isinstance(out, tuple | list):
         raise TypeError(f"{name} has {count} outputs, and out is one {type(out).__name__}. Pass a tuple of {count}")
     given = each_out(out) if count > 1 else (out,)
@@ -114,7 +114,7 @@ def given_outs(name: str, out: Any, count: int) -> tuple[Any, ...]:
 
 
 class Signed:
-    """``(inputs..., out=None)``: what a call of a kernel takes, as Python's tools see it."""
+    """The signature of a kernel's call, ``(inputs..., out=None)``, as Python's tools see it."""
 
     def __init__(self, name: str, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> None:
         self.__name__ = self.__qualname__ = name
@@ -132,17 +132,17 @@ class Signed:
         return f"<plan {signature(self.__name__, self.inputs)}>"
 
     def wrong_number(self, given: int) -> str:
-        """What to say of a call with another number of arrays than there are inputs."""
+        """The message for a call whose number of arrays differs from the number of inputs."""
         call = signature(self.__name__, self.inputs)
         return f"{self.__name__} takes {len(self.inputs)} arrays, got {given}. Call {call}"
 
 
 class Checked(Signed):
-    """``(inputs..., out=None)`` with every argument checked here, then handed to ``run``.
+    """``(inputs..., out=None)`` with every argument checked in Python, then passed to ``run``.
 
-    An operator with several outputs gives a tuple, and takes one as ``out``. Called with arrays of another framework,
-    it answers in that framework's. Raises ``TypeError`` for a wrong number, type or dtype, ``ValueError`` for a wrong
-    shape, layout or overlap. A scalar input may be a plain number.
+    An operator with several outputs returns a tuple, and takes a tuple as ``out``. Called with arrays of another
+    framework, it returns arrays of that framework. Raises ``TypeError`` for a wrong number, type or dtype,
+    ``ValueError`` for a wrong shape, layout or overlap. A scalar input may be a plain number.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class Checked(Signed):
         self.align = align
         self._run = run
         self._tally = tally
-        self.keep: object = None  # what the call needs alive
+        self.keep: object = None  # an object that the call needs alive
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(f"{self!r} holds code of this process: pickle the Library, and make the plan where it is used")
@@ -189,7 +189,7 @@ class Checked(Signed):
             raise e.error from None
 
     def answer(self, args: Sequence[Any], out: Any, keywords: Sequence[str] | dict[str, Any] = ()) -> Any:
-        """The call's result, a tuple of several. Raises :class:`Misfit` instead of its error."""
+        """The call's result, a tuple of several. Raises :class:`Misfit` instead of its ``error``."""
         name, count = self.__name__, len(self.inputs)
         if keywords:
             raise Misfit(
@@ -215,7 +215,8 @@ class Checked(Signed):
 
     @staticmethod
     def _as_given(made: Array, spec: TensorSpec, args: Sequence[Any]) -> Array:
-        """A result in its own dtype where NumPy lacks it and an input is of the package that adds such."""
+        """A result viewed in its own dtype, if only a package adds that dtype to NumPy and an input has a dtype of the
+        package."""
         return made.view(np.dtype(spec.dtype)) if spec.dtype in BITS and any(map(added_dtype, args)) else made
 
     def _input(self, spec: TensorSpec, a: Any) -> Array:
@@ -237,13 +238,13 @@ def signature(name: str, inputs: Sequence[TensorSpec]) -> str:
 
 
 def address(a: Array) -> int:
-    """Where an array's first element lies."""
+    """The address of an array's first element."""
     found: int = a.__array_interface__["data"][0]
     return found
 
 
 def writable_address(a: Array) -> int:
-    """The same of a dense array of plain numbers that can be written and is not empty, in a quarter of the time."""
+    """The address of a dense, writable, non-empty array of plain numbers, in a quarter of :func:`address`'s time."""
     return ctypes.addressof(ctypes.c_char.from_buffer(a.data))
 
 

@@ -1,4 +1,4 @@
-"""Which of the kernels that fit a request is served at a place: on this processor, or on a device."""
+"""Chooses which of the kernels that fit a request is served on a processor or device."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Found:
-    """A look-up's result: the kernel, or why there is none; and what there is to say of the choice.
+    """A look-up's result: the kernel or ``None``, and ``reason``: why there is none, or notes on the choice.
 
-    ``elsewhere``: there are kernels, of which this place runs none.
+    ``elsewhere``: kernels exist, but none runs here.
     """
 
     entry: Entry | None
@@ -32,9 +32,9 @@ class Found:
 
 
 class Place(ABC):
-    """Where kernels run.
+    """A processor or device that runs kernels.
 
-    ``name``: what messages call it. ``asked``: the most threads of a kernel that were asked for.
+    ``name``: its name in messages. ``asked``: the requested limit of a kernel's threads.
     """
 
     name: str
@@ -42,18 +42,18 @@ class Place(ABC):
 
     @property
     def target(self) -> str:
-        """The key of the target that kernels are tuned for here; empty for the processor's, which is found when it is
-        needed."""
+        """The key of the target that kernels are tuned for here; empty for the processor, whose target is detected on
+        demand."""
         return ""
 
     @property
     @abstractmethod
     def model(self) -> str:
-        """The device model, as results are stored under it."""
+        """The device model under which results are stored."""
 
     @property
     def threads(self) -> int | None:
-        """The most threads that a kernel may use now; ``None`` where a kernel has none to choose."""
+        """The most threads that a kernel may use now; ``None`` on a device."""
         return None
 
     @abstractmethod
@@ -98,7 +98,7 @@ class OnDevice(Place):
         return self.context.model
 
     def runs(self, entry: Entry) -> bool:
-        # What an emulator stored ran on no device: its times mean nothing, and it is never served on one.
+        # An emulator's results are never served on a device: their times mean nothing.
         same = is_emulated(entry.device_model) == is_emulated(self.model)
         return same and entry.target.kind in self.backend.kinds and self.backend.serves(entry.target, self.context)
 
@@ -118,7 +118,7 @@ def choose(entries: Sequence[Entry], place: Place) -> Found:
     if not fitting:
         counts = each(str(e.target.threads) for e in sound)
         return Found(None, f"tuned only for {counts} threads, and no more than {limit} may run")
-    # Of two programs under one name, the one tuned last is what the user means by it now.
+    # Of two programs under one name, the user means the one tuned last.
     latest = max(fitting, key=lambda e: e.updated).workload_key
     model = place.model
     best = max(
@@ -126,7 +126,7 @@ def choose(entries: Sequence[Entry], place: Place) -> Found:
         key=lambda e: (
             e.device_model == model,
             e.target.threads,
-            -e.seconds if e.device_model == model else 0.0,  # times of another machine say nothing here
+            -e.seconds if e.device_model == model else 0.0,  # another machine's times are not comparable
             e.target.vector_bytes,
             e.updated,
         ),
@@ -141,13 +141,13 @@ def choose(entries: Sequence[Entry], place: Place) -> Found:
 
 
 def narrowest(entries: Sequence[Entry]) -> list[Entry]:
-    """Those of the narrowest ranges, of sizes of ranges."""
+    """The entries with the narrowest range of sizes."""
     least = min((e.span for e in entries), default=0)
     return [e for e in entries if e.span == least]
 
 
 def choose_sized(exact: Sequence[Entry], ranged: Iterable[Entry], place: Place) -> Found:
-    """The best usable kernel of these very sizes; where there is none, that of the narrowest range that has them."""
+    """The best usable kernel tuned for the exact sizes, else the best one of the narrowest range that contains them."""
     found = choose(exact, place)
     if found.entry is None and (fitting := list(ranged)):
         return choose(narrowest(fitting), place)
@@ -155,5 +155,5 @@ def choose_sized(exact: Sequence[Entry], ranged: Iterable[Entry], place: Place) 
 
 
 def each(names: Iterable[str]) -> str:
-    """Names in a sentence, each once."""
+    """Distinct names, joined for a sentence."""
     return " and ".join(sorted(set(names)))

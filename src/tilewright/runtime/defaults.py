@@ -1,10 +1,10 @@
-"""The second tier: a kernel that nobody tuned, compiled when asked for, found again in the cache.
+"""The second tier of answers: kernels compiled on request without tuning, and cached.
 
-Its schedule is that of the nearest sizes that were tuned, as close to it as these sizes allow; else the one that the
-shipped cost model believes to be fastest; or the template's default without xgboost.
+The schedule comes from the nearest tuned sizes, adapted to the requested sizes. Without one, it is the schedule that
+the shipped cost model predicts to be fastest, or the template's default if xgboost is missing.
 
-What was compiled is recorded in the artifact cache under the task and the templates' versions, so
-that finding it takes neither a compiler nor the printing of a kernel.
+A compiled kernel is recorded in the artifact cache under the task and the templates' versions. So finding it again
+needs neither a compiler nor code generation.
 """
 
 from __future__ import annotations
@@ -46,26 +46,26 @@ from tilewright.kernels.templates import TEMPLATES, default_schedule, lower, tem
 from tilewright.paths import cache_root
 from tilewright.runtime.checked import address, empty
 
-_CHECKED_ELEMENTS = 48  # per axis of the output, at each end
+_CHECKED_ELEMENTS = 48  # along each axis of the output, from either end
 
 
 @dataclass(frozen=True)
 class DefaultKernel:
-    """A kernel that nobody tuned, loaded."""
+    """A loaded kernel that was compiled without tuning."""
 
     kernel: LoadedKernel
     schedule: Schedule
     target: Target
-    tier: str  # one of UNTUNED
+    tier: str  # a name in UNTUNED
 
 
 def any_recorded() -> bool:
-    """Whether the cache holds any default, so that looking for one is worth its time."""
+    """Whether the cache holds any default kernel, so that a look-up is worth its time."""
     return cache_root().is_dir() and ArtifactCache().get(_MARK) is not None
 
 
 def find_default(workload: Workload, threads: int) -> DefaultKernel | None:
-    """The default kernel of a workload on this machine if it is in the cache."""
+    """The default kernel of a workload on this machine, if it is in the cache."""
     task = Task(workload, detect(threads))
     cache = ArtifactCache()
     record = cache.get(_record_key(task))
@@ -82,13 +82,13 @@ def find_default(workload: Workload, threads: int) -> DefaultKernel | None:
         kernel = library.kernel(program, _launch(schedule), threads)
         return DefaultKernel(kernel, schedule, task.target, str(found["tier"]))
     except (OSError, ValueError, KeyError, LoadError):
-        return None  # swept, or written by another version: as good as absent
+        return None  # deleted from the cache, or written by another version
 
 
 def compile_default(workload: Workload, threads: int, nearest: Schedule | None = None) -> DefaultKernel:
-    """Compile, check and record the default kernel. Raises ``TilewrightError`` if any of it fails.
+    """Compiles, checks and records the default kernel. Raises ``TilewrightError`` if a step fails.
 
-    ``nearest``: the schedule of the nearest sizes that were tuned.
+    ``nearest``: the schedule of the nearest tuned sizes.
     """
     task = Task(workload, detect(threads))
     schedule, tier = _schedule(task, nearest)
@@ -111,7 +111,7 @@ def compile_default(workload: Workload, threads: int, nearest: Schedule | None =
 
 
 def _schedule(task: Task, nearest: Schedule | None) -> tuple[Schedule, str]:
-    """A schedule, and how it was chosen."""
+    """A schedule, and the tier that names its origin."""
     for template in templates_for(task) if nearest else ():
         if nearest is not None and (template.name, template.version) == (nearest.template, nearest.version):
             return template.space(task).carried(random.Random(0), nearest, template.default(task)), "nearest"
@@ -120,7 +120,7 @@ def _schedule(task: Task, nearest: Schedule | None) -> tuple[Schedule, str]:
             from tilewright.cost_model.choice import predicted_schedule
 
         return predicted_schedule(task), "foreseen"
-    except (ImportError, TilewrightError):  # without xgboost, or for a kind of task that it cannot judge
+    except (ImportError, TilewrightError):  # xgboost is missing, or the model does not know this kind of task
         return default_schedule(task), "default"
 
 
@@ -136,7 +136,7 @@ def _launch(schedule: Schedule) -> dict[str, int]:
 
 
 def _check(workload: Workload, kernel: LoadedKernel) -> None:
-    """Compare the outputs' corners with the reference, on random inputs; the rest must be written."""
+    """Compares the outputs' corners with the reference on random inputs; every element must have been written."""
     program = Program.loads(workload.program)
     bounds = index_bounds(program)
     rng = default_rng(0)

@@ -1,8 +1,8 @@
-"""Calls of operators with arrays that live on a device, by tuned kernels, on their owner's current stream.
+"""Calls of operators with arrays on a device, by tuned kernels on the arrays' current stream.
 
-The rules are those of the CPU's calls: a kernel answers exactly the shapes, dtypes and attributes it was
-tuned for; where there is none, a built-in operator goes to the array's own framework, and a user's
-operator is an error. Nothing is compiled, and nothing waits for the device.
+The rules are those of calls on the CPU: a kernel answers exactly the shapes, dtypes and attributes it was tuned for.
+Without a kernel, a built-in operator goes to the array's framework, and a user's operator is an error. Nothing is
+compiled, and nothing waits for the device.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from tilewright.runtime.gpu_plan import GpuPlan, several
 from tilewright.runtime.kernels import Kernels
 from tilewright.runtime.resolve import Resolver
 
-_KEPT = 4096  # kinds of calls; then all are forgotten and found again
+_KEPT = 4096  # kinds of calls; beyond, all are cleared and looked up again
 Key = tuple[Any, ...]
 Inputs = tuple[tuple[tuple[int, ...], str], ...]
 """Shape and dtype of each input."""
 
 
 class DeviceCalls:
-    """Answers ``op(*arrays, out=None, **attributes)`` with arrays on devices. Safe from several threads."""
+    """Answers ``op(*arrays, out=None, **attributes)`` with arrays on devices. Thread-safe."""
 
     def __init__(self, op: str, resolver: Resolver, built_in: bool) -> None:
         self._op, self._resolver, self._built_in = op, resolver, built_in
@@ -37,13 +37,13 @@ class DeviceCalls:
         self._lock = ForkLock()
 
     def again(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
-        """The answer to a call with arrays of kinds that :meth:`call` had before; ``None`` for any other."""
+        """The answer to a call of a kind that :meth:`call` has answered before; ``None`` for other calls."""
         if not self._seen:
             return None
         try:
             faces = [LOOKS[type(a)](a) for a in args]
             plan = self._seen.get(_seen_key(faces, keywords))
-        except Exception:  # whatever an array or a keyword raises, the other way names it
+        except Exception:  # for any error, the slower path reports it
             return None
         if plan is None:
             return None
@@ -56,10 +56,10 @@ class DeviceCalls:
         """The answer. Raises ``TypeError``, ``ValueError`` or ``UsageError``."""
         arrays, out = list(args), keywords.get("out")
         attributes = {k: settled(v) for k, v in keywords.items() if k != "out"}
-        seen = self._seen  # what is found now belongs here, whatever replaces it meanwhile
+        seen = self._seen  # renew may replace the dictionary while this call runs
         plan = self._find(arrays, attributes)
         if plan is None and out is None and len(arrays) > 1:
-            plan = self._find(arrays[:-1], attributes)  # the last one may be the output
+            plan = self._find(arrays[:-1], attributes)  # the last array may be the output
             if plan is not None:
                 out = arrays.pop()
         if plan is None:
@@ -73,13 +73,13 @@ class DeviceCalls:
         return result
 
     def renew(self) -> None:
-        """Look the kernels up again. Raises ``TilewrightError``, and keeps all, where one fails."""
+        """Looks the kernels up again. Raises ``TilewrightError``, and keeps the old kernels, if a look-up fails."""
         with self._lock:
             self._known = {key: self._resolve(*key) for key in self._known}
             self._seen = {}
 
     def _find(self, arrays: Sequence[Any], attributes: Mapping[str, Any]) -> GpuPlan | None:
-        """The plan for arrays like these."""
+        """The plan for arrays of these shapes and dtypes; ``None`` without a kernel."""
         key = (*described(self._op, arrays), tuple(sorted(attributes.items())))
         with self._lock:
             if key not in self._known:
@@ -119,7 +119,7 @@ def described(op: str, arrays: Sequence[Any]) -> tuple[DeviceKey, Inputs]:
 
 
 def untuned(store: Kernels, op: str, arrays: Sequence[Any]) -> UsageError:
-    """No kernel was tuned for these arrays and their device."""
+    """The error for arrays without a tuned kernel on their device."""
     (name, _), inputs = described(op, arrays)
     backend = get_backend(name)
     others = [e for e in store.entries(op) if e.target.kind in backend.kinds]
@@ -133,7 +133,7 @@ def untuned(store: Kernels, op: str, arrays: Sequence[Any]) -> UsageError:
 
 
 def _seen_key(faces: Sequence[Face], keywords: Mapping[str, Any]) -> Key:
-    """What tells calls apart that take different plans, or another place for the output."""
+    """The key of a kind of call: calls with one key take the same plan and pass the output in the same way."""
     kinds = tuple([f[3] for f in faces])
     has_out = keywords.get("out") is not None
     if len(keywords) == has_out:

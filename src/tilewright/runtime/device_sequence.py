@@ -1,4 +1,4 @@
-"""Several kernels on a device: their values and constants in one allocation, each stage one launch of a graph."""
+"""Sequences of kernels on a device, with all values and constants in one allocation; each stage is one graph launch."""
 
 from __future__ import annotations
 
@@ -22,16 +22,18 @@ from tilewright.units import with_unit
 Array = np.ndarray[Any, Any]
 
 ALIGN = 256
-"""Bytes at multiples of which values begin."""
+"""Alignment of values in bytes."""
 
 Packing = tuple[tuple[Any, ...], ...]
-"""What tells the rearranged constants of two kernels apart."""
+"""The identity of a kernel's prepacked constants; kernels with equal packings share them."""
 
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """Kernels that are launched as one. ``given``: values that come from the host before them; ``wanted``: those that
-    go there behind them."""
+    """Kernels that are launched together.
+
+    ``given``: values that are copied from the host before; ``wanted``: values that are copied to the host afterwards.
+    """
 
     steps: Sequence[Step[DeviceKernel]]
     given: Sequence[str] = ()
@@ -39,14 +41,15 @@ class Stage:
 
 
 class DeviceSequence:
-    """``run(stage, inputs)``: arrays of the host by name, to the values that the stage gives the host.
+    """Runs stages of kernels: ``run(stage, inputs)`` takes host arrays by name and returns the stage's values for the
+    host.
 
-    Stages are run in order; what one computes and a later one reads stays on the device. ``values``: shape and dtype of
-    each. Where axes are extents each run has sizes; memory is planned once, for the greatest. ``constants`` are copied
-    to the device and rearranged once. ``places``: values that lie in others' memory.
+    Stages run in order; values that a later stage reads stay on the device. ``values``: shape and dtype of each value.
+    With symbolic sizes each run states its sizes; memory is planned once, for the greatest. ``constants`` are copied to
+    the device and prepacked once. ``places``: values that lie in the memory of other values.
 
-    The first run of a stage at some sizes queues its launches, the second captures them, later ones launch the graph.
-    Raises ``OutOfMemory``, with the bytes that are needed, where the device has no room.
+    At given sizes, the first run of a stage queues its launches, the second captures them as a graph, and later runs
+    launch the graph. Raises ``OutOfMemory``, with the number of bytes needed, where the device has no room.
     """
 
     def __init__(
@@ -73,7 +76,7 @@ class DeviceSequence:
         self._memory = Memory(self._context)
         self._offsets, self._planned = planned(self._lifetimes(), ALIGN)
         self._base = 0
-        self._copies: dict[str, int] = {}  # constants that kernels read as they are: their addresses
+        self._copies: dict[str, int] = {}  # addresses of constants that kernels read unpacked
         self._packed: dict[Packing, dict[int, int]] = {}
         self._workspace, self._workspace_bytes = 0, 0
         self._launches = BySize[Sequence[_Launches]](self.sizes)  # of every stage
@@ -81,14 +84,16 @@ class DeviceSequence:
 
     @property
     def bytes(self) -> int:
-        """Memory for the values that kernels pass on, and for their workspace."""
+        """Bytes for the values that kernels pass on, and for the workspace."""
         return self._planned + self._workspace_bytes
 
     def run(
         self, stage: int, inputs: Mapping[str, Array], sizes: Sizes = NO_SIZES, wanted: Sequence[str] | None = None
     ) -> dict[str, Array]:
-        """Run a stage on ``inputs`` of these sizes, and wait for it. It reads values that are not among them as earlier
-        stages left them. ``wanted``: in the place of the stage's own.
+        """Runs a stage on ``inputs`` of these sizes, and waits for it.
+
+        The stage reads further values as earlier stages left them. ``wanted``: the values to return; the stage's own
+        unless given.
 
         Raises ``UsageError`` for arrays that do not fit, ``LaunchError`` and ``DeviceError``.
         """
@@ -102,7 +107,7 @@ class DeviceSequence:
             return self.held(self._stages[stage].wanted if wanted is None else wanted, sizes)
 
     def held(self, names: Iterable[str], sizes: Sizes = NO_SIZES) -> dict[str, Array]:
-        """Values as they are on the device now."""
+        """Current values on the device, copied to the host."""
         made = {n: np.empty(self._slots.shape(n, sizes), self._slots.dtype(n)) for n in names}
         for name, array in made.items():
             self._context.download(self._address(name, sizes), array)
@@ -111,7 +116,7 @@ class DeviceSequence:
     # ----------------------------------------------------------------- memory
 
     def _lifetimes(self) -> list[Lifetime]:
-        """Of all values in memory, by the steps that use them; the copies between a stage and the host are steps."""
+        """Lifetimes of all values in memory, counted in steps; copies between a stage and the host count as steps."""
         uses: dict[str, list[int]] = {}
         apart: list[Lifetime] = []
         at = 0
@@ -137,8 +142,10 @@ class DeviceSequence:
     def _prepare(
         self, steps: Sequence[Step[DeviceKernel]], kernels: Sequence[DeviceKernel], sizes: Sizes, planned: int = 0
     ) -> None:
-        """Have memory for what these kernels need and that is not there yet, all of it in one allocation, and constants
-        in it. ``planned``: bytes for values."""
+        """Allocates what these kernels need and do not have yet, in one allocation, and fills it with constants.
+
+        ``planned``: bytes for values.
+        """
         read: dict[str, int] = {}
         packs: dict[Packing, tuple[Step[DeviceKernel], DeviceKernel]] = {}
         for step, kernel in zip(steps, kernels, strict=True):
@@ -180,7 +187,7 @@ class DeviceSequence:
             self._workspace, self._workspace_bytes = at, workspace
 
     def _packing(self, step: Step[DeviceKernel], kernel: DeviceKernel, sizes: Sizes) -> Packing:
-        """What tells the rearranged constants of a step: which, and how each is rearranged."""
+        """The packing of a step's constants: for each, its memory and how the kernel packs it."""
         return tuple(
             (self._slots.root(name), self._slots.offset(name, sizes), *how)
             for number, how in kernel.packing(len(step.names)).items()
@@ -188,7 +195,7 @@ class DeviceSequence:
         )
 
     def _pack(self, step: Step[DeviceKernel], kernel: DeviceKernel, places: Mapping[int, int], sizes: Sizes) -> None:
-        """Rearrange a step's constants; they are copied to the device for that time where no kernel reads them."""
+        """Prepacks a step's constants. Constants that no kernel reads unpacked are on the device only meanwhile."""
         tensors = [0] * len(step.names)
         for_now = Memory(self._context)
         try:
@@ -222,7 +229,7 @@ class DeviceSequence:
     def _queued(
         self, step: Step[DeviceKernel], kernel: DeviceKernel, sizes: Sizes, queue: list[Callable[[], None]]
     ) -> None:
-        """Add a step's launches, and copies of values that begin where the kernel cannot read or write them."""
+        """Adds a step's launches, with copies of values whose address is not aligned for the kernel."""
         packed = self._packed[self._packing(step, kernel, sizes)] if kernel.packed else {}
         pointers: list[int] = []
         behind: list[Callable[[], None]] = []
@@ -247,7 +254,7 @@ class DeviceSequence:
 
 @dataclass(eq=False)
 class _Launches:
-    """What a stage queues for some sizes, and the graph of that."""
+    """The launches of a stage at some sizes, and their captured graph."""
 
     queue: list[Callable[[], None]] = field(default_factory=list)
     graph: Graph | None = None
@@ -270,7 +277,7 @@ class _Launches:
 
 
 def _apart(step: Step[DeviceKernel], number: int) -> str:
-    """The name of a copy of a step's value: one that no value has."""
+    """The name of an aligned copy of a step's value, distinct from all values' names."""
     return f"{number} of {step.output} apart"
 
 

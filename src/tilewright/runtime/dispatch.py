@@ -1,13 +1,13 @@
-"""``library.matmul(a, b)``: from arrays to the kernel for their shapes.
+"""``library.matmul(a, b)``: finds the kernel for the arrays' shapes.
 
-In C, a table answers shapes that were seen before; what it does not know comes to a
-:class:`Dispatch`, which resolves it once and adds it to the table. The rules:
+A table in C answers calls of kinds that were seen before. Other calls come to a :class:`Dispatch`, which resolves them
+once and adds them to the table. The rules:
 
-- a tuned kernel (or a compiled template default) for these shapes, dtypes and attributes answers;
-- a built-in operator with no such kernel, or arrays whose layout no kernel takes, goes to numpy;
-- complex arrays are answered by the kernel of an operator of pairs of reals, where there is one;
-- a user's operator has no numpy to go to: arrays of another layout are copied into a dense one;
-- where a kernel of these shapes is passed over for the arrays' dtype, type or layout, that is said once.
+- a tuned kernel (or a compiled default kernel) for these shapes, dtypes and attributes answers;
+- a built-in operator without a kernel, or with arrays whose layout no kernel takes, goes to NumPy;
+- complex arrays are answered by the kernel of an operator on pairs of reals, if there is one;
+- a user's operator has no NumPy function: arrays of other layouts are copied into dense arrays;
+- a kernel that fits the shapes, but not the arrays' dtype, type or layout, is mentioned once in a warning.
 """
 
 from __future__ import annotations
@@ -49,35 +49,35 @@ from tilewright.runtime.stats import UNTUNED
 Array = np.ndarray[Any, Any]
 Key = tuple[Any, ...]
 
-_KEPT = 4096  # kinds of calls; then all are forgotten and found again
-_COPIED = ("strides", "alignment", "overlap")  # misfits that a dense copy mends
+_KEPT = 4096  # kinds of calls; beyond, all are cleared and looked up again
+_COPIED = ("strides", "alignment", "overlap")  # misfits that a dense copy solves
 _PLAIN = (bool, int, float, str, type(None))
 
 
 class Dispatch:
-    """Answers ``name(*arrays, out=None, **attributes)``; a table in C (:meth:`behind`) sends it what is new.
+    """Answers ``name(*arrays, out=None, **attributes)`` for calls that the table in C (:meth:`behind`) does not know.
 
-    Until there is a table, ``upgrade`` is called when there can be one.
+    Before there is a table, ``upgrade`` is called as soon as one is useful.
     """
 
     def __init__(self, name: str, resolver: Resolver, built_in: bool, upgrade: Callable[[], None]) -> None:
         self.__name__ = self.__qualname__ = name
-        # The first line in this form is what inspect.signature reads of a builtin.
+        # inspect.signature reads a builtin's signature from a first line of this form.
         self.__doc__ = f"{name}(*arrays, out=None, **attributes)\n--\n\nSee tilewright.Library."
         self.built_in = built_in
         self._resolver = resolver
         self._on_device = DeviceCalls(name, resolver, built_in)
         self._known: dict[Key, Answer] = {}
         self._lock = ForkLock()
-        self._generation = 0  # of the kernels that may be remembered
-        self._said: set[str] = set()  # reasons
-        self._looked: set[Key] = set()  # kinds of calls without a kernel that takes other arrays
-        self._named: dict[Key, list[str] | None] = {}  # dtypes of results that no kernel makes
+        self._generation = 0  # generation of the kernels in _known
+        self._said: set[str] = set()  # reasons that were warned of
+        self._looked: set[Key] = set()  # kinds of calls for which near() found no kernel
+        self._named: dict[Key, list[str] | None] = {}  # results' dtypes of calls without a kernel
         self._table: Table | None = None
         self._upgrade = upgrade
 
     def behind(self, builtins: Builtins) -> Callable[..., Any]:
-        """A builtin with a table in front of this."""
+        """A C builtin that looks calls up in a table and falls back on this object."""
         made, self._table = builtins.dispatcher(self.__name__, self.__doc__ or "", self)
         return made
 
@@ -118,9 +118,10 @@ class Dispatch:
     def _by_kernel(
         self, served: Served, args: tuple[Any, ...], attributes: dict[str, Any], out: Any, keywords: dict[str, Any]
     ) -> Any:
-        """A kernel's answer; where the arrays' layout is none that it takes, NumPy's, or that to dense copies."""
+        """A kernel's answer. Arrays of a layout that it does not take go to NumPy, or are copied for a user's
+        operator."""
         arrays, checked = list(args), served.checked
-        assert isinstance(checked, Checked)  # NumPy's arrays are this processor's
+        assert isinstance(checked, Checked)  # NumPy's arrays are in host memory
         if len(arrays) == len(checked.inputs) + 1 and out is None:
             out = arrays.pop()
         try:
@@ -138,7 +139,7 @@ class Dispatch:
             return self._copied(checked, arrays, out, e.reason)
 
     def _by_pairs(self, checked: Checked, arrays: Sequence[Array], out: Any) -> Any:
-        """The answer to complex arrays of a kernel that takes pairs of reals. Raises ``Misfit``."""
+        """The answer for complex arrays by a kernel on pairs of reals. Raises ``Misfit``."""
         kind = arrays[0].dtype
         if out is not None and getattr(out, "dtype", None) != kind:
             raise Misfit("dtype", f"{self.__name__}: out is not an array of {kind}")
@@ -148,10 +149,10 @@ class Dispatch:
     # ----------------------------------------------------------------------- finding an answer
 
     def renew(self) -> None:
-        """Forget all answers, while whoever calls this holds the method in front of it.
+        """Clears all answers, while the caller blocks calls of this operator.
 
-        What will answer the kinds of calls made so far is looked up and loaded first. Raises ``TilewrightError``, and
-        forgets nothing, where that fails.
+        Looks up and loads the kernels for all kinds of calls made so far first. Raises ``TilewrightError``, and clears
+        nothing, where that fails.
         """
         with self._lock:
             known = list(self._known)
@@ -166,7 +167,7 @@ class Dispatch:
                 self._table.clear()
 
     def _resolve(self, args: tuple[Array, ...], attributes: Mapping[str, Any], out: Any) -> Answer:
-        """What answers a kind of call; without a kernel, numpy does."""
+        """The answer for a kind of call: a kernel, or else NumPy."""
         self._resolver.require_open()
         of_pairs = complex_workload(self.__name__, args[:2], attributes)
         if of_pairs is not None:
@@ -174,7 +175,7 @@ class Dispatch:
         kinds = [(a.shape, a.dtype) for a in args]
         served = self._tuned(kinds, attributes)
         if served is None and out is None and len(args) > 1:
-            served = self._tuned(kinds[:-1], attributes)  # the last one may be the output
+            served = self._tuned(kinds[:-1], attributes)  # the last array may be the output
             if served is not None and len(served.checked.inputs) != len(args) - 1:
                 served = None
         if served is not None:
@@ -184,7 +185,7 @@ class Dispatch:
         reason = self._why_not(args)
         workload = self._workload(args, attributes) if reason == "untuned" else None
         found = self._resolver.passed(reason) if workload is None else self._resolver.find(workload)
-        if found.served is None:  # else tuned under another operator's name, or a template's default
+        if found.served is None:  # otherwise found under another operator's name, or a default
             self._say_near(reason, args, attributes)
         return found
 
@@ -204,20 +205,20 @@ class Dispatch:
         return "dtype" if len({a.dtype for a in args}) > 1 else "untuned"
 
     def _workload(self, args: tuple[Array, ...], attributes: Mapping[str, Any]) -> Workload | None:
-        """The built-in operator's workload for these arrays, or ``None`` where it has none."""
+        """The built-in operator's workload for these arrays; ``None`` without one."""
         op = get_operator(self.__name__)
         if op.infer is None or not args:
             return None
         try:
             params = op.infer([a.shape for a in args], **{"dtype": args[0].dtype.name, **attributes})
             return op.workload(**params)
-        except UsageError:  # numpy names what is wrong with the shapes, or takes them (batches)
+        except UsageError:  # numpy names the error, or handles batches
             return None
 
     def _tell(self, answer: Answer, args: tuple[Array, ...], keywords: Mapping[str, Any]) -> None:
-        """Have the table answer calls of this kind, where it can."""
+        """Adds the answer for this kind of call to the table in C, where the table can give it."""
         if not all(isinstance(v, (*_PLAIN, tuple)) for k, v in keywords.items() if k != "out"):
-            return  # the table knows values by their address, and a list may hold others at the next call
+            return  # the table compares values by address, and a list's elements may change
         served = answer.served
         if self._table is None:
             if served is not None and served.native:
@@ -237,7 +238,7 @@ class Dispatch:
             warn(message)
 
     def _say_near(self, reason: str, args: Sequence[Any], attributes: Mapping[str, Any]) -> None:
-        """Warn if a kernel is tuned for these shapes and another kind of arrays."""
+        """Warns if a kernel is tuned for these shapes with other dtypes or layouts."""
         if reason in self._said:
             return
         try:
@@ -258,7 +259,7 @@ class Dispatch:
     # ----------------------------------------------------------------------- other ways to answer
 
     def _strange(self, args: tuple[Any, ...], attributes: dict[str, Any], out: Any, keywords: dict[str, Any]) -> Any:
-        """Arguments that are no plain arrays: numpy may know what to do with them."""
+        """Answers calls whose arguments are not all plain arrays; numpy may accept them."""
         self._resolver.require_open()
         if out is None and self._ends_with_outs(args):
             return self(*args[:-1], **keywords, out=args[-1])
@@ -282,7 +283,7 @@ class Dispatch:
         raise self._unknown(args, attributes)
 
     def _ends_with_outs(self, args: tuple[Any, ...]) -> bool:
-        """Whether the last of the arguments is the tuple of results, given by position."""
+        """Whether the last argument is a tuple of results, given by position."""
         if not args or not isinstance(args[-1], tuple) or any(isinstance(a, _PLAIN) for a in args[-1]):
             return False
         entries = self._resolver.store.entries(self.__name__)
@@ -294,16 +295,16 @@ class Dispatch:
     def _lent(
         self, lent: Borrowed, args: tuple[Any, ...], attributes: dict[str, Any], keywords: Mapping[str, Any]
     ) -> Any:
-        """The answer to arrays of another framework, in that framework's."""
+        """The answer for arrays of another framework, as arrays of that framework."""
         if lent.bits is not None:
             attributes = {**self._element(list(lent.dtypes.values())), **attributes}
         bits = _bits(attributes)
         seen = [_plain(a, lent.dtypes.get(place, ""), bits.values()) for place, a in enumerate(lent.args)]
         if len(seen) > 1 and lent.dtypes.get(len(seen) - 1) == attributes.get("out_dtype"):
-            seen[-1] = lent.args[-1]  # the output, if it is one, is written and not read
+            seen[-1] = lent.args[-1]  # an output is written, not read
         result = self(*seen, **attributes, **({"out": returned(lent.outs)} if lent.outs else {}))
         as_they_are = all(a is b for a, b in zip(seen, lent.args, strict=True))
-        # Of arrays that numpy has, the table knows by now.
+        # The recursive call has already added arrays of NumPy's dtypes to the table.
         if lent.bits is not None and as_they_are and self._table is not None:
             answer = self._known.get(_key(seen, attributes))
             if answer is not None and answer.served is not None and answer.served.native:
@@ -312,7 +313,7 @@ class Dispatch:
         return returned([lent.give(a, n) for a, n in zip(results, self._names(results, seen, attributes), strict=True)])
 
     def _element(self, names: Sequence[str]) -> dict[str, str]:
-        """The attribute ``dtype`` of a call with arguments of these dtypes, where it needs it: NumPy lacks some."""
+        """The attribute ``dtype`` for arguments of these dtypes, where they include a dtype that NumPy lacks."""
         if not self.built_in:
             return {"dtype": next(n for n in names if n in BITS)}
         known = get_operator(self.__name__).dtypes
@@ -323,7 +324,7 @@ class Dispatch:
         return {"dtype": dtype} if dtype in BITS else {}
 
     def _names(self, results: Sequence[Array], args: Sequence[Array], attributes: Mapping[str, Any]) -> list[str]:
-        """The dtypes of the results of a call, of which some may be the bits of what NumPy lacks."""
+        """The dtypes of a call's results, where an integer result may hold the bits of a dtype that NumPy lacks."""
         own = [a.dtype.name for a in results]
         if not any(n in own for n in BITS.values()):
             return own
@@ -346,12 +347,12 @@ class Dispatch:
     def _numpy(
         self, answer: Answer, args: tuple[Any, ...], attributes: dict[str, Any], out: Any, keywords: dict[str, Any]
     ) -> Any:
-        """numpy's answer of a built-in operator, counted as one without a kernel."""
+        """NumPy's answer of a built-in operator, counted as a call without a kernel."""
         direct = None if _own_types(args, attributes) else DIRECT.get(self.__name__)
         if direct is not None and not attributes:
             result = direct(*args, **keywords)
         elif direct is not None and all(self._own().get(k, v) == v for k, v in attributes.items()):
-            # What is no attribute of the operator is numpy's (dtype=, casting=), or its error.
+            # Unknown attributes are numpy's arguments (dtype=, casting=), or numpy reports them.
             result = direct(*args, **{k: v for k, v in keywords.items() if k not in self._own()})
         else:
             result = self._by_operator(args, attributes, out)
@@ -367,7 +368,7 @@ class Dispatch:
         added = any(map(added_dtype, arrays))
         if added:
             attributes = {**self._element([a.dtype.name for a in arrays]), **attributes}
-        # NumPy's forms take the bits of one dtype, and real numbers beside them.
+        # NumPy's implementations take bits of one dtype, and real numbers otherwise.
         said, element = _bits(attributes), str(attributes.get("dtype"))
         arrays = [_plain(a, said.get(a.dtype.name, a.dtype.name), (element,)) for a in arrays]
         if op.infer is None or op.numpy is None:
@@ -389,20 +390,20 @@ class Dispatch:
             ]
         if out is None:
             auto = attributes.get("out_dtype", "auto") == "auto"
-            reals = [a.dtype for a in arrays if a.dtype.kind == "f"]  # indices and lengths have no say
+            reals = [a.dtype for a in arrays if a.dtype.kind == "f"]  # indices and lengths do not count
             dtype = np.result_type(*reals) if auto and reals else None
             return returned(
                 [r if dtype is None or r.dtype.kind != "f" else r.astype(dtype, copy=False) for r in results]
             )
         for a, r in zip(given_outs(self.__name__, out, len(results)), results, strict=True):
             name = added_dtype(a) or added_dtype(r)
-            if name and {a.dtype.name, r.dtype.name} <= {name, BITS[name]}:  # bits, on either side
+            if name and {a.dtype.name, r.dtype.name} <= {name, BITS[name]}:  # bits of one dtype
                 a, r = a.view(BITS[name]), r.view(BITS[name])
             np.copyto(a, r, casting="same_kind")
         return out
 
     def _copied(self, checked: Checked, args: list[Any], out: Any, reason: str) -> Any:
-        """A user's operator on arrays whose layout no kernel takes."""
+        """A user's operator on dense copies of arrays whose layout no kernel takes."""
         arrays = [_dense(a, s, checked.align) for a, s in zip(args, checked.inputs, strict=True)]
         result = checked.answer(arrays, None)
         self._resolver.counters.tally(reason).add()
@@ -418,19 +419,19 @@ class Dispatch:
 
 
 def _key(args: Sequence[Array], attributes: Mapping[str, Any]) -> Key:
-    """What tells calls apart that are answered differently."""
+    """The key of a kind of call."""
     return (tuple((a.shape, a.dtype) for a in args), tuple(sorted(attributes.items())))
 
 
 def _bits(attributes: Mapping[str, Any]) -> dict[str, str]:
-    """Of which dtype that NumPy lacks whole numbers are the bits: of the one that is given, and bfloat16 beside any."""
+    """For integer dtypes, the dtype that NumPy lacks whose bits they hold: the attribute's dtype, and bfloat16."""
     dtype = str(attributes.get("dtype"))
     own = {BITS[dtype]: dtype} if dtype in BITS else {}
     return {BITS["bfloat16"]: "bfloat16", **own} if own or attributes.get("out_dtype") in BITS else {}
 
 
 def _plain(a: Array, dtype: str, kept: Collection[str]) -> Array:
-    """An array of a dtype that NumPy lacks, or its bits: as its bits if the dtype is ``kept``, else as real numbers."""
+    """An array of a dtype that NumPy lacks, or of its bits: as bits if the dtype is ``kept``, else as real numbers."""
     if dtype not in BITS:
         return a
     seen = a if a.dtype.name == BITS[dtype] else a.view(BITS[dtype])
@@ -443,14 +444,14 @@ def _plain(a: Array, dtype: str, kept: Collection[str]) -> Array:
 
 
 def _own_types(args: Sequence[Any], attributes: Mapping[str, Any]) -> bool:
-    """Whether the operator's result is not what NumPy's function gives: int8 sums, dtypes that NumPy lacks."""
+    """Whether the operator's result type differs from NumPy's: int8 sums, dtypes that NumPy lacks."""
     if attributes.get("dtype") in BITS or any(map(added_dtype, args)):
         return True
     return bool(args) and all(type(a) is np.ndarray and a.dtype == np.int8 for a in args[:2])
 
 
 def _stands_for(a: Any, spec: TensorSpec) -> bool:
-    """Whether an array has the input's shape and dtype, or a number stands for a scalar input."""
+    """Whether an array has the input's shape and dtype, or a number is given for a scalar input."""
     if type(a) is not np.ndarray:
         return spec.shape == ()
     return bool(a.shape == spec.shape and (a.dtype.name == spec.dtype or a.dtype == numpy_dtype(spec.dtype)))

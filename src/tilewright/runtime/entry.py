@@ -1,4 +1,4 @@
-"""A workload's best kernel as a row of a database has it."""
+"""A workload's best kernel, as a row of a database."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tilewright.kernels.parameters import agree, settled
 from tilewright.size_ranges import params_at, sizes_in, sizes_of
 
 Shapes = Sequence[tuple[int, ...]]
-"""Of the inputs of a call, in order."""
+"""Shapes of a call's inputs, in order."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A workload's best kernel on one target and device model, its code left in the file."""
+    """A workload's best kernel on one target and device model, without its code."""
 
     workload_key: str
     op: str
@@ -38,26 +38,27 @@ class Entry:
     sha256: str
     state: str
     updated: float
-    of: Mapping[str, Extent] = field(default_factory=dict)  # the ranges of which these are sizes
+    of: Mapping[str, Extent] = field(default_factory=dict)  # ranges that this entry is an instance of
 
     @cached_property
     def ranges(self) -> Mapping[str, Extent]:
-        """The sizes that each call chooses, by name; none where all are fixed, as :meth:`at` makes them."""
+        """The symbolic sizes by name; empty for fixed sizes, such as :meth:`at` returns."""
         return open_sizes(n for s in (*self.inputs, *self.outputs) for n in s.shape)
 
     @property
     def tier(self) -> str:
-        """What answers by it: ``exact``, a kernel of these very sizes, or ``range``."""
+        """The tier of answers by this kernel: ``exact`` if it was tuned for these sizes, else ``range``."""
         return "range" if self.of else "exact"
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Which sizes of :attr:`of` these are."""
+        """The values of the sizes in :attr:`of`."""
         told = dict(self.schedule.launch)
         return {n: int(told[e.argument]) for n, e in self.of.items()}
 
     def at(self, sizes: Sizes) -> Entry:
-        """The kernel as it serves sizes of its ranges. Times and flops are taken to grow with the product of sizes."""
+        """The kernel at fixed values of its symbolic sizes. Seconds and flops are scaled by the product of the
+        sizes."""
         part, whole = (math.prod(n.values()) for n in (sizes, greatest(self.ranges)))
         return replace(
             self, params=params_at(self.params, sizes), inputs=tuple(s.at(sizes) for s in self.inputs),
@@ -66,17 +67,17 @@ class Entry:
         )  # fmt: skip
 
     def named(self, given: Mapping[str, object]) -> Entry | None:
-        """The kernel for the sizes that these parameters give its ranges, if it has them."""
+        """The kernel at the sizes that these parameters give; ``None`` where they are outside of its ranges."""
         sizes = sizes_in(self.params, given)
         return self.at(sizes) if sizes else None
 
     def fitted(self, shapes: Sequence[tuple[tuple[int, ...], str]]) -> Entry | None:
-        """The kernel for inputs of these shapes and dtypes, if its ranges have them."""
+        """The kernel for inputs of these shapes and dtypes; ``None`` where they are outside of its ranges."""
         found = self.sized([shape for shape, _ in shapes])
         return found if found is not None and found.shapes == tuple(shapes) else None
 
     def sized(self, shapes: Sequence[tuple[int, ...]]) -> Entry | None:
-        """The kernel for the sizes that inputs of these shapes give its ranges, if it has them."""
+        """The kernel for inputs of these shapes; ``None`` where they are outside of its ranges."""
         if not self.ranges or len(shapes) != len(self.inputs):
             return None
         sizes = sizes_of(zip((s.shape for s in self.inputs), shapes, strict=True))
@@ -84,28 +85,28 @@ class Entry:
 
     @property
     def span(self) -> int:
-        """How many combinations of sizes the ranges have of which this is one, less one; of fixed sizes 0."""
+        """Number of combinations of sizes in the ranges :attr:`of`, less one; 0 for fixed sizes."""
         return math.prod(e.high - e.low + 1 for e in self.of.values()) - 1
 
     @cached_property
     def shapes(self) -> tuple[tuple[tuple[int, ...], str], ...]:
-        """Shape and dtype of each input: what a call is looked up by."""
+        """Shape and dtype of each input, by which calls are looked up."""
         return tuple((s.shape, s.dtype) for s in self.inputs)
 
     def agrees(self, given: Mapping[str, object]) -> bool:
-        """Whether a call with these keywords means this kernel; its arrays already say sizes and dtype."""
+        """Whether a call with these keywords means this kernel; its arrays already state sizes and dtype."""
         return all(n in self.params and agree(self.params[n], settled(v)) for n, v in given.items()) and all(
             self.params[n] == v for n, v in self.defaults.items() if n not in given and n != "dtype"
         )
 
     @property
     def label(self) -> str:
-        """``m=512 n=512 k=512``: the parameters that differ from their defaults."""
+        """The parameters that differ from their defaults, as ``m=512 n=512 k=512``."""
         return " ".join(f"{k}={v}" for k, v in self.params.items() if self.defaults.get(k) != v)
 
 
 def entry_of(row: Columns) -> Entry:
-    """A row of kernels joined with their workload and target."""
+    """The entry of a row of kernels joined with their workload and target."""
     params, defaults = named_pairs(row)
     inputs, outputs = tensors(row)
     return Entry(

@@ -1,4 +1,4 @@
-"""What a library says of how it answers a call."""
+"""Explanations of how a library answers calls."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Explanation(Json):
 
 
 def explained(entry: Entry, reason: str) -> Explanation:
-    """How a stored kernel answers; ``reason``: what there is to say of the choice."""
+    """The explanation of a stored kernel; ``reason``: notes on the choice."""
     return Explanation(
         tier=entry.tier,
         reason=f"{' and '.join(map(repr, entry.of.values()))} has it; {reason}" if entry.of else reason,

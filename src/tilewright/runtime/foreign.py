@@ -1,8 +1,8 @@
-"""Arrays of other frameworks in this processor's memory: PyTorch, JAX, and whatever speaks DLPack.
+"""Arrays of other frameworks in host memory: PyTorch, JAX, and any framework that supports DLPack.
 
-They are read where they lie, and an answer is handed to the framework that made the first of them, where it lies.
-A framework is only looked up in ``sys.modules``: an array of it cannot exist unless it was imported. DLPack and the
-array interface have neither bfloat16 nor gradients, so PyTorch is asked in its own words.
+Arrays are read in place, and results are handed to the first array's framework without a copy. A framework is only
+looked up in ``sys.modules``: without an import its arrays cannot exist. DLPack and the array interface support neither
+bfloat16 nor gradients, so PyTorch's tensors are read through PyTorch.
 
 Sources: the DLPack protocol and ``__array_namespace__`` of the Python array API standard, 2023.12.
 """
@@ -24,11 +24,11 @@ from tilewright.runtime.pycall import Builtins, current
 Array = np.ndarray[Any, Any]
 
 _IN_REACH = {1, 3, 11}
-"""Kinds of memory, in DLPack's numbers, that this processor reads: its own, and its own pinned for a GPU."""
+"""DLPack's device types whose memory this processor reads: its own, and its own pinned for a GPU."""
 
 
 class Framework(Protocol):
-    """Whose arrays these are."""
+    """A framework of arrays."""
 
     def view(self, name: str, a: Any) -> tuple[Array, str]:
         """The array's memory, and its dtype's name. Raises ``TypeError`` or ``ValueError``, naming the argument."""
@@ -39,7 +39,7 @@ class Framework(Protocol):
 
 @dataclass(frozen=True)
 class Borrowed:
-    """A call's arguments in numpy's terms. ``dtypes``: of those that came from elsewhere, by place, outputs last."""
+    """A call's arguments as NumPy arrays. ``dtypes``: of the foreign arrays, by position, outputs last."""
 
     args: list[Any]
     outs: list[Any]
@@ -48,17 +48,15 @@ class Borrowed:
 
     @property
     def bits(self) -> str | None:
-        """The dtype among them that numpy lacks, which therefore travels as its bits."""
+        """The first dtype in ``dtypes`` that NumPy lacks, whose arrays are passed as bits; ``None`` without one."""
         return next((d for d in self.dtypes.values() if d in BITS), None)
 
 
 def borrow(label: str, args: Sequence[Any], outs: Sequence[Any] = ()) -> Borrowed | None:
-    """The arguments of a call, ``outs`` those to write, with every foreign array as numpy's view of it.
+    """The arguments of a call, with ``outs`` to be written, as NumPy views of foreign arrays.
 
-    ``None`` where there is none.
-
-    ``give`` of what is returned hands a result back: an argument that was written is returned as it was given.
-    Raises ``TypeError`` or ``ValueError`` for an array that cannot be read from here.
+    ``None`` without foreign arrays. The returned object's ``give`` converts a result back; an argument that was written
+    is returned as it was given. Raises ``TypeError`` or ``ValueError`` for an array that cannot be read here.
     """
     given = [*args, *outs]
     makers = [framework_of(a) for a in given]
@@ -89,7 +87,7 @@ def borrow(label: str, args: Sequence[Any], outs: Sequence[Any] = ()) -> Borrowe
 
 
 def framework_of(a: object) -> Framework | None:
-    """Whose array an argument is; ``None`` for numpy's, for numbers, and for what is no array."""
+    """The framework of an argument; ``None`` for NumPy arrays, numbers, and objects that are no arrays."""
     if isinstance(a, np.ndarray | np.generic | int | float | None):
         return None
     torch = sys.modules.get("torch")
@@ -115,7 +113,7 @@ class _Torch:
         try:
             plain = a.detach()
             memory: Array = (plain.view(getattr(torch, BITS[dtype])) if dtype in BITS else plain).numpy()
-        except (RuntimeError, TypeError) as e:  # a tensor without memory: while a graph is traced, vmap, or a dtype
+        except (RuntimeError, TypeError) as e:  # a fake tensor, vmap, or an unsupported dtype
             raise TypeError(f"{name} is {_kind(a)} that numpy cannot read: {str(e).splitlines()[0]}") from e
         if a.numel() and not a.data_ptr():
             raise ValueError(f"{name}: its memory was freed")
@@ -129,7 +127,7 @@ class _Torch:
 
 
 def _shorten(torch: Any) -> None:
-    """From the first tensor on, have the calls in C take tensors as they are, where PyTorch (2.10) and they can."""
+    """At the first tensor, lets the calls in C take tensors directly, where PyTorch (2.10) and C support that."""
     builtins = current()
     if builtins is None or _shortened:
         return
@@ -144,7 +142,7 @@ _shortened: list[Builtins] = []
 
 @dataclass(frozen=True)
 class _DLPack:
-    """Any other framework, by the array API standard. ``like``: an array of it."""
+    """Any other framework, by the array API standard. ``like``: an array of the framework."""
 
     package: str
     like: Any = field(compare=False)
@@ -152,7 +150,7 @@ class _DLPack:
     def view(self, name: str, a: Any) -> tuple[Array, str]:
         try:
             within = int(a.__dlpack_device__()[0]) in _IN_REACH
-            # An array interface of its own knows dtypes that DLPack's readers do not, such as bfloat16.
+            # An __array__ method knows dtypes that DLPack's readers do not, such as bfloat16.
             read = np.asarray if hasattr(type(a), "__array__") else np.from_dlpack
             memory = read(a) if within else np.empty(0)
         except (TypeError, RuntimeError, BufferError, AttributeError, NotImplementedError) as e:

@@ -1,4 +1,4 @@
-"""Kernels of a store on devices: opened, loaded, and served as plans on their arrays' current stream."""
+"""A store's kernels on devices: opened and loaded once, served as plans on their arrays' current stream."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from tilewright.backends.driver import Context, Module
 
 DeviceKey = tuple[str, Any]
-"""A device: a backend's name, and what that opens."""
+"""A device: a backend's name, and the number or object that the backend opens."""
 Key = tuple[Any, ...]
 Opener = Callable[[int], "Context"]
 
 
 class GpuRuntime:
-    """The kernels of a store on devices, opened and loaded once. Safe from several threads."""
+    """The kernels of a store on devices, opened and loaded once. Thread-safe."""
 
     def __init__(self, store: Kernels, counters: Counters, driver: Opener | None = None) -> None:
         self._store = store
@@ -48,15 +48,15 @@ class GpuRuntime:
             return self._places[device]
 
     def serve(self, explanation: Explanation, entry: Entry, device: DeviceKey) -> Served:
-        """A stored kernel on a device. Raises ``DatabaseError`` for one that cannot be loaded."""
+        """A stored kernel on a device. Raises ``DatabaseError`` for a kernel that cannot be loaded."""
         kernel = self.load(entry, device)
         plan = GpuPlan(entry.op, kernel, Lent(kernel), self._counters.tally(entry.tier), quiet=True)
         return Served(explanation, plan, plan, False, plan.tally, on_device=kernel)
 
     def plan(self, served: Served, op: str, keeps: bool) -> GpuPlan:
-        """What :meth:`serve` gives as a plan for calls of ``op``, which says once that they give constant inputs.
+        """A served kernel as a plan for calls of ``op``, which warns once if a call passes constant inputs.
 
-        ``keeps``: with scratch memory of its own.
+        ``keeps``: whether the plan has its own scratch memory.
         """
         kernel = served.on_device
         assert kernel is not None

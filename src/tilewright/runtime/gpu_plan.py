@@ -1,8 +1,7 @@
-"""One kernel on one device as a callable: arrays are looked at, compared with what was checked before, and launched.
+"""One kernel on one device as a callable, with cached argument checks.
 
-What a kernel depends on is checked in full, with errors that name the array, for arrays of a kind
-(``backends.arrays.Face``) that it has not had yet. After that a call reads addresses, and compares kinds, alignment and
-overlap.
+Arrays of a new kind (``backends.arrays.Face``) are checked in full, with errors that name the array. Later calls only
+read addresses, and compare kinds, alignment and overlap.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ if TYPE_CHECKING:
     from tilewright.backends.driver import Context, NativeLaunch, Prepared
     from tilewright.backends.launches import Call, DeviceKernel
 
-_KEPT = 256  # kinds of arrays that a plan has checked; then all are forgotten and checked again
+_KEPT = 256  # kinds of arrays that a plan has checked; beyond, all are cleared and checked again
 
 
 class GpuKernel:
-    """A loaded kernel on a device: a backend's name, and what that opens. Safe from several threads.
+    """A loaded kernel on a device: a backend's name, and the number or object that the backend opens. Thread-safe.
 
-    ``bound``: the same kernel for calls whose constant inputs are rearranged; this one where it rearranges none.
+    ``bound``: the kernel for calls with prepacked constant inputs; this object if the kernel prepacks no input.
     """
 
     def __init__(
@@ -45,12 +44,12 @@ class GpuKernel:
         self.arrays: Arrays = arrays_of(self.backend)
         self.workspace, self.zero_fill = kernel.workspace, kernel.zero_fill
         self.context: Context = kernel.context
-        self.loaded = kernel  # what launches it
+        self.loaded = kernel  # launches the kernel
         self._tensors = len(entry.inputs) + len(entry.outputs)
         self._calls: list[Call] = [kernel.prepare(self._tensors)]
 
     def queue(self, pointers: Sequence[Any], workspace: int, stream: Any) -> None:
-        """Queue it once. Each call under way has prepared launches of its own, kept for later ones."""
+        """Queues the kernel once. Concurrent calls use separate prepared launches, which are kept for later calls."""
         try:
             call = self._calls.pop()
         except IndexError:
@@ -62,17 +61,19 @@ class GpuKernel:
             self._calls.append(call)
 
     def native(self) -> list[tuple[NativeLaunch, Prepared]] | None:
-        """Its launches for code in C (``DeviceKernel.native``)."""
+        """The kernel's launches for C code (``DeviceKernel.native``)."""
         return self.loaded.native(self._tensors)
 
     @property
     def rearranges(self) -> tuple[int, ...]:
-        """Constant inputs, by number, that bound calls read as :meth:`hold` rearranged them."""
+        """Numbers of the constant inputs that bound calls read as :meth:`hold` packed them."""
         return tuple(self.bound.loaded.packed)
 
     def hold(self, constants: Mapping[int, GpuArray], memory: Memory, copies: bool = True) -> dict[int, Any]:
-        """Constant inputs, by their numbers, as bound calls take them: in ``memory`` if they are rearranged or
-        ``copies``, else where they lie. Waits for the device."""
+        """Constant inputs, by their numbers, in the form that bound calls take. Waits for the device.
+
+        Packed inputs, and with ``copies`` all inputs, are stored in ``memory``; remaining inputs are used in place.
+        """
         kernel, stream = self.bound.loaded, next(iter(constants.values())).stream
         self.context.synchronize()  # another stream may still write them
         tensors = [0] * self._tensors
@@ -91,14 +92,14 @@ class GpuKernel:
 
 
 class Lent:
-    """Scratch memory for one call, lent by the framework of ``owner``, an array of the call."""
+    """Scratch memory for one call, allocated by the framework of ``owner``, an array of the call."""
 
     def __init__(self, kernel: GpuKernel) -> None:
         self._kernel = kernel
 
     @contextmanager
     def of(self, owner: Any, stream: Any) -> Iterator[int]:
-        """Its address, while the call is queued."""
+        """The address of the scratch memory, valid while the call is queued."""
         kernel = self._kernel
         if kernel.arrays.lends_scratch(owner):
             made, address = kernel.arrays.make_scratch(owner, kernel.workspace)
@@ -108,7 +109,7 @@ class Lent:
         address = kernel.context.allocate(kernel.workspace)
         try:
             yield address
-            kernel.context.synchronize()  # nobody else would know when it may be freed
+            kernel.context.synchronize()  # it must not be freed before the kernel ends
         finally:
             kernel.context.free(address)
 
@@ -121,10 +122,10 @@ class _Held:
 
 
 class Kept:
-    """Scratch memory for every stream on which there was a call: a stream's calls follow each other, and share one.
+    """Scratch memory for each stream with calls: calls on a stream run one after the other and share it.
 
-    Its address stays, and nothing is allocated after the first call on a stream; freed with this object. A call that is
-    captured has memory of its graph's: a replay runs on any stream, beside calls, and as long as the graph is there.
+    Its address is constant, and nothing is allocated after the first call on a stream. It is freed with this object. A
+    captured call uses memory of its CUDA graph instead: a replay may run on any stream, concurrently with calls.
     """
 
     def __init__(self, kernel: GpuKernel) -> None:
@@ -136,7 +137,8 @@ class Kept:
 
     @contextmanager
     def of(self, owner: Any, stream: Any) -> Iterator[int]:
-        """Its address; another thread's call on the stream waits until this one is queued."""
+        """The address of the stream's scratch memory; another thread's call on the stream waits until this call is
+        queued."""
         if self._kernel.arrays.captured(owner):
             with self._lent.of(owner, stream) as address:
                 yield address
@@ -158,8 +160,11 @@ class Kept:
 
 
 class Owned(Memory):
-    """Memory that lasts, from the allocator of an array's framework where that has one in stream order, as it may keep
-    all that the device has. ``like``: the array, which is not held once it is ``None``."""
+    """Long-lived memory from the allocator of an array's framework, if it is stream-ordered, as it may hold all device
+    memory.
+
+    ``like``: the array; set to ``None`` to release it, after which the driver allocates.
+    """
 
     def __init__(self, kernel: GpuKernel, like: Any) -> None:
         super().__init__(kernel.context)
@@ -179,7 +184,7 @@ class Owned(Memory):
 def _release(context: Context, made: list[Any]) -> None:
     with suppress(TilewrightError):
         if made:
-            context.synchronize()  # other streams than the allocator knows of may read it
+            context.synchronize()  # streams unknown to the allocator may still read it
     made.clear()
 
 
@@ -187,14 +192,15 @@ def _release(context: Context, made: list[Any]) -> None:
 
 
 class GpuPlan(Signed):
-    """``(inputs..., out=None)`` on one device: what :meth:`tilewright.Library.plan_gpu` gives.
+    """``(inputs..., out=None)`` on one device, as :meth:`tilewright.Library.plan_gpu` returns it.
 
-    Takes dense, row-major arrays on the plan's device, of exactly its shapes and dtypes, queues the kernel on the
-    current stream of the first one's owner, and returns the output, a tuple of several. Nothing waits. Without ``out``
-    the framework of the first array makes them. Where inputs are constant, :meth:`bind` takes them once.
+    Takes dense, row-major arrays on the plan's device, of exactly its shapes and dtypes. Queues the kernel on the
+    current stream of the first array's owner, and returns the output, or a tuple of several outputs, without waiting.
+    Without ``out`` the framework of the first array allocates the outputs. Constant inputs can be given once, to
+    :meth:`bind`.
 
-    Raises ``TypeError`` for a wrong number, type or dtype, ``ValueError`` for a wrong shape,
-    layout, device or overlap. Safe from several threads.
+    Raises ``TypeError`` for a wrong number, type or dtype, ``ValueError`` for a wrong shape, layout, device or overlap.
+    Thread-safe.
     """
 
     def __init__(
@@ -204,7 +210,7 @@ class GpuPlan(Signed):
         entry = kernel.entry
         super().__init__(op, rest(entry.inputs) if held else entry.inputs, entry.outputs)
         self.kernel = kernel
-        self._held = held  # constant inputs as the kernel takes them, and their memory
+        self._held = held  # bound constant inputs, and their memory
         self.constants = () if held else constants_of(entry.inputs)
         self.count = len(self.inputs)
         self._several = len(self.outputs) > 1
@@ -213,7 +219,7 @@ class GpuPlan(Signed):
         self._sizes = [_bytes(s) for s in (*self.inputs, *self.outputs)]
         self._scratch = scratch if kernel.workspace else None
         self._checked: dict[tuple[Any, ...], set[Any]] = {}  # kinds of inputs -> kinds of outputs
-        self._said = quiet  # of constant inputs that calls give
+        self._said = quiet  # whether it has warned of constant inputs in calls
 
     def __repr__(self) -> str:
         return f"{super().__repr__()[:-1]} on {self.kernel.backend}>"
@@ -226,8 +232,9 @@ class GpuPlan(Signed):
         return self.run(args, out, [LOOKS[type(a)](a) for a in args])
 
     def bind(self, **constants: Any) -> GpuPlan:
-        """``(other inputs..., out=None)`` with every constant input given by name, as it is now: rearranged, or copied,
-        in memory that is freed with what is returned. Waits for the device.
+        """``(other inputs..., out=None)`` with the current values of all constant inputs, given by name.
+
+        The values are prepacked or copied into memory that is freed with the returned plan. Waits for the device.
 
         Raises ``UsageError`` for a missing or unknown name, ``TypeError`` and ``ValueError`` for an array that does not
         fit.
@@ -244,9 +251,11 @@ class GpuPlan(Signed):
         return self._holding({n: constants[s.name] for n, s in enumerate(self.inputs) if s.constant}, True, Kept)
 
     def keeping(self, constants: Mapping[int, Any]) -> GpuPlan:
-        """``(other inputs..., out=None)`` with every constant input given by number: rearranged where the kernel does
-        so, else read where it lies, which the caller keeps. Scratch memory is lent by the framework. Waits for the
-        device. Raises ``TypeError`` and ``ValueError`` for an array that does not fit.
+        """``(other inputs..., out=None)`` with every constant input given by number.
+
+        Inputs that the kernel prepacks are packed; remaining inputs are read in place, and the caller keeps them alive.
+        The framework allocates scratch memory. Waits for the device. Raises ``TypeError`` and ``ValueError`` for an
+        array that does not fit.
         """
         return self._holding(constants, False, Lent)
 
@@ -262,11 +271,11 @@ class GpuPlan(Signed):
 
     @property
     def held(self) -> Mapping[int, Any]:
-        """Where the kernel reads the inputs that are bound, by number."""
+        """Addresses or handles of the bound inputs, by number."""
         return {} if self._held is None else self._held[1]
 
     def run(self, args: Sequence[Any], out: Any, faces: list[Face]) -> Any:
-        """The call's output, made where it is ``None``. ``faces``: of ``args``, one for each input."""
+        """The call's output, allocated if ``out`` is ``None``. ``faces``: of ``args``, one for each input."""
         known = self._checked.get(tuple([f[3] for f in faces]))
         if known is None:
             return self._first(args, out)
@@ -287,13 +296,13 @@ class GpuPlan(Signed):
                     other = every[m][0]
                     if at < other + sizes[m] and other < end:
                         doubtful = True
-        if doubtful:  # what is wrong is named there; what only looked so is launched
+        if doubtful:  # the full check names the error, or accepts the call
             return self._first(args, returned(outs))
         self._queue([f[1] for f in every], args[0], faces[0][2])
         return returned(outs)
 
     def _looked(self, outs: Sequence[Any]) -> tuple[tuple[Face, ...], Any]:
-        """Faces of the arrays to write, and what kinds of arrays they are."""
+        """Faces of the arrays to write, and the key of their kinds."""
         if not self._several:
             face = LOOKS[type(outs[0])](outs[0])
             return (face,), face[3]
@@ -301,7 +310,7 @@ class GpuPlan(Signed):
         return faces, tuple([f[3] for f in faces])
 
     def _outs(self, owner: Any, out: Any) -> Sequence[Any]:
-        """The arrays to write: those given, or new ones of ``owner``'s framework."""
+        """The arrays to write: the given arrays, or new arrays of ``owner``'s framework."""
         count = len(self.outputs)
         if out is None:
             return [self.kernel.arrays.make_output(owner, s) for s in self.outputs]
@@ -311,7 +320,7 @@ class GpuPlan(Signed):
         return outs
 
     def _first(self, args: Sequence[Any], out: Any) -> Any:
-        """A call with arrays of another kind than before: checked in full, and remembered."""
+        """A call with arrays of a new kind: checked in full, and the kind is remembered."""
         if self.constants and not self._said:
             self._said = True
             warn(unbound(self.__name__, self.constants))
@@ -365,7 +374,7 @@ class GpuPlan(Signed):
 
 
 def several(op: str, devices: set[Any]) -> ValueError:
-    """For arrays on more than one device."""
+    """The error for arrays on more than one device."""
     return ValueError(f"{op}: arrays are on several GPUs ({', '.join(sorted(map(str, devices)))}). Move them to one")
 
 

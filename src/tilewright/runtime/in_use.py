@@ -14,17 +14,17 @@ from tilewright.runtime.serving import Answer
 
 
 class InUse:
-    """The library of :meth:`use`, else the default database's, opened at the first call.
+    """The library given to :meth:`use`, else the default database's, opened at the first call.
 
-    ``framework``: its name; ``through``: folders of modules that a warning's caller does not lie in. Subclasses
-    remember what it answers, until :meth:`_clear`. Safe from any number of threads.
+    ``framework``: its name. ``through``: folders of modules that warnings do not count as callers. Subclasses cache
+    answers until :meth:`_clear`. Thread-safe.
     """
 
     def __init__(self, framework: str, through: tuple[str, ...]) -> None:
         self._framework, self._through = framework, through
         self._lock = ForkLock()
         self._library: Library | None = None
-        self.generation = 0  # changes whenever answers are forgotten
+        self.generation = 0  # incremented whenever answers are cleared
         self._said: set[str] = set()
 
     @property
@@ -36,7 +36,7 @@ class InUse:
         return self._library
 
     def use(self, library: Library | str | os.PathLike[str] | None) -> Library:
-        """Serve from a library, or a database's file; ``None``: the default database."""
+        """Serves from a library, or a database's file; ``None``: the default database."""
         opened = library if isinstance(library, Library) else Library(library, missing_ok=library is None)
         with self._lock:
             self._library = opened
@@ -45,16 +45,16 @@ class InUse:
         return opened
 
     def forget(self) -> None:
-        """Look every kind of call up again."""
+        """Clears all answers, so that calls are looked up again."""
         with self._lock:
             self.generation += 1
             self._clear()
 
     def _clear(self) -> None:
-        """Drop what is remembered; the lock is held."""
+        """Clears cached answers; the lock is held."""
 
     def asked(self, label: str, name: str, described: Sequence[Any]) -> Request | Answer:
-        """What a call asks for; or its answer, where no kernel could take it. Arguments as of :meth:`say_near`."""
+        """The request of a call, or its answer where no kernel can take it. Arguments as of :meth:`say_near`."""
         try:
             return request(name, described)
         except NoRequest as e:
@@ -63,7 +63,7 @@ class InUse:
             return self.library.resolver.passed(str(e))
 
     def say_near(self, label: str, name: str, described: Sequence[Any]) -> None:
-        """Warn once of ``label`` if a kernel is tuned for a call's shapes, and passed over for its dtypes.
+        """Warns once for ``label`` if a kernel is tuned for a call's shapes, but not for its dtypes.
 
         ``name``, ``described``: the operator and its arguments, as ``requests.request`` takes them.
         """

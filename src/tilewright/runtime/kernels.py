@@ -1,4 +1,4 @@
-"""Where a library's kernels come from: a database, or a bundle."""
+"""Sources of a library's kernels: a database, or a bundle."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tilewright.runtime.store import Store, file_of
 
 
 class Kernels(Protocol):
-    """Kernels in a file. Safe from several threads and after a fork. Every method may raise ``DatabaseError``."""
+    """The kernels in a file. Safe from several threads and after a fork. Every method may raise ``DatabaseError``."""
 
     @property
     def path(self) -> Path: ...
 
     @property
     def writable(self) -> bool:
-        """Whether :meth:`write` is of any use."""
+        """Whether :meth:`write` can succeed."""
 
     def names(self) -> tuple[str, ...]:
         """Names of the operators that were tuned, sorted."""
@@ -30,31 +30,32 @@ class Kernels(Protocol):
     def entries(
         self, op: str, *, shapes: Shapes | None = None, params: Mapping[str, object] | None = None
     ) -> tuple[Entry, ...]:
-        """Best kernels of an operator; those for other inputs' shapes, or other parameters, may be left out."""
+        """Best kernels of an operator; kernels for other shapes than ``shapes``, or other ``params``, may be left
+        out."""
 
     def samples(self, op: str) -> tuple[Entry, ...]:
-        """Kernels of an operator, of each target at least one."""
+        """Kernels of an operator, at least one for each target."""
 
     def entries_of(self, key: str, op: str) -> tuple[Entry, ...]:
-        """Best kernels of one workload, whatever it is called in the file; called ``op`` if known so."""
+        """Best kernels of one workload under any name; under the name ``op`` if the file has that."""
 
     def every(self) -> tuple[Entry, ...]:
         """The best kernel of every task, under its workload's own name."""
 
     def ranges(self) -> tuple[Entry, ...]:
-        """The best kernel of every task of which a size is a range."""
+        """The best kernel of every task with a symbolic size."""
 
     def choices(self) -> frozenset[tuple[object, ...]]:
-        """What tells whether other kernels are to be served than before."""
+        """The set of kernels to serve, as a value that changes when other kernels become the best."""
 
     def stamp(self) -> tuple[object, ...]:
-        """What differs after the file was written; reads nothing."""
+        """A value that changes when the file is written, without reading the file."""
 
     def workloads(self, op: str) -> tuple[Workload, ...]:
         """Every workload of that name, with its program; the latest first."""
 
     def code(self, sha256: str) -> bytes:
-        """An artifact's bytes; whoever loads them checks them against the hash."""
+        """An artifact's bytes; the loader checks them against the hash."""
 
     def write(self, statement: str, rows: Sequence[tuple[object, ...]], patience: float) -> None: ...
 
@@ -66,7 +67,7 @@ def open_kernels(
     missing_ok: bool = False,
     pinned: str | os.PathLike[str] | None = None,
 ) -> Kernels:
-    """The kernels of a file, which its first bytes tell to be a database or a bundle.
+    """The kernels of a file, a database or a bundle by its first bytes.
 
     Raises ``DatabaseError`` for a file that cannot be used, and ``UsageError``.
     """
@@ -83,5 +84,5 @@ def _begins_as_bundle(file: Path) -> bool:
     try:
         with open(file, "rb") as f:
             return f.read(8) == b"TWBUNDLE"
-    except OSError:  # whoever opens it says so
+    except OSError:  # opening it later reports the error
         return False

@@ -1,4 +1,4 @@
-"""The library: tuned kernels of one database or bundle, to be called from Python."""
+"""The library: tuned kernels of one database or bundle, called from Python."""
 
 from __future__ import annotations
 
@@ -50,17 +50,16 @@ class Library(Closing):
     Every operator is a method, looked up by its arrays' shapes and dtypes and by attributes given as keywords;
     :meth:`plan` does the look-up once. ``threads``: largest number of threads of a kernel; the default and the upper
     limit is the number that this process may use. ``trust``: open a file that others can write. A bundle (``tilewright
-    bundle build``) is opened if a key that the user trusts has signed it; ``trust`` may name other keys instead
-    (``"ed25519:..."``, one or several), or be ``"unsigned"``, where it counts who could have written the file, as for a
-    database, and not who signed it. ``missing_ok``: treat a missing file as an empty one. ``compile``: if no kernel was
+    bundle build``) is opened if a key that the user trusts has signed it. ``trust`` may name other keys instead
+    (``"ed25519:..."``, one or several). It may be ``"unsigned"``: then the file's permissions decide, as for a
+    database, and not its signature. ``missing_ok``: treat a missing file as an empty one. ``compile``: if no kernel was
     tuned, compile a template's default once, instead of falling back to NumPy. ``check``: refuse (``ValueError``)
-    inputs that hold values outside the ranges that their operator states; calls then go through Python. ``watch``:
-    notice kernels that are tuned meanwhile, within a second (:meth:`refresh`). ``pinned``: a file of ``tilewright
-    lock``, whose kernels alone are served. ``count_misses``: store misses from time to time, if the file can be written
-    (``tilewright misses``).
+    inputs that hold values outside the ranges that their operator states; calls then go through Python. ``watch``: find
+    newly tuned kernels within a second (:meth:`refresh`). ``pinned``: a file of ``tilewright lock``; only its kernels
+    are served. ``count_misses``: store misses periodically, if the file can be written (``tilewright misses``).
 
-    Raises ``DatabaseError`` for a file that cannot be used. Safe from any number of threads, and
-    after a fork. Plans outlive the library.
+    Raises ``DatabaseError`` for a file that cannot be used. Safe from any number of threads, and after a fork. Plans
+    outlive the library.
     """
 
     def __init__(
@@ -92,7 +91,7 @@ class Library(Closing):
         self._dispatches: dict[str, Dispatch] = {}
         self._watch = watch
         self._seen: tuple[object, ...] = ()
-        self._choices: frozenset[tuple[object, ...]] | None = None  # as of the first method that was asked for
+        self._choices: frozenset[tuple[object, ...]] | None = None  # as of the first requested method
         self._listeners: list[Callable[[], None]] = []
 
     @property
@@ -103,15 +102,15 @@ class Library(Closing):
     def plan(self, op: str | Operator | Workload, /, **params: Any) -> Callable[..., Array]:
         """A callable ``(inputs..., out=None)`` for fixed parameters; it returns the output.
 
-        ``op``: a name, ``FILE.py:function``, an operator, or a workload, whose parameters are fixed. The
-        callable takes dense, row-major, aligned arrays of exactly the plan's shapes and dtypes, and an output that
-        overlaps none of them; anything else is a ``TypeError`` or ``ValueError``. Arrays of PyTorch, JAX and whatever
-        speaks DLPack are answered in kind. Raises ``UsageError`` for an unknown operator or parameters.
+        ``op``: a name, ``FILE.py:function``, an operator, or a workload, whose parameters are fixed. The callable takes
+        dense, row-major, aligned arrays of exactly the plan's shapes and dtypes, and an output that overlaps no input;
+        other arrays are a ``TypeError`` or ``ValueError``. Arrays of PyTorch, JAX and any framework with DLPack are
+        answered by arrays of that framework. Raises ``UsageError`` for an unknown operator or parameters.
         """
         return self.resolver.plan(op, params).call
 
     def on_refresh(self, listener: Callable[[], None]) -> None:
-        """Call ``listener`` whenever this library's kernels have changed, and watch for changes from now on."""
+        """Calls ``listener`` whenever this library's kernels have changed, and watches for changes from now on."""
         self._listeners.append(listener)
         if self._watch:
             self._look()
@@ -124,7 +123,7 @@ class Library(Closing):
     def explain_gpu(self, op: str, /, *arrays: Any, **attributes: Any) -> dict[str, Any] | None:
         """The CUDA kernel that ``op(*arrays, **attributes)`` would launch, as JSON, or ``None``.
 
-        ``arrays`` live on a GPU (CuPy, PyTorch, or anything with ``__cuda_array_interface__``).
+        ``arrays`` are on a GPU (CuPy, PyTorch, or any array with ``__cuda_array_interface__``).
         """
         served = self._on_device(op, arrays, attributes)
         if served is None or served.on_device is None:
@@ -140,9 +139,9 @@ class Library(Closing):
         """A callable ``(inputs..., out=None)`` for inputs like ``arrays``, on their GPU; it returns the output.
 
         It queues the kernel that :meth:`explain_gpu` names on the current stream of the first array's owner, and never
-        waits. Its scratch memory is its own, one for each stream: after a first call on a stream nothing is allocated
-        but an output that is not passed, and a CUDA graph can hold its calls. Raises ``UsageError`` where nothing was
-        tuned for them.
+        waits. It has its own scratch memory for each stream: after a first call on a stream, only an output that is not
+        passed is allocated, and a CUDA graph can record its calls. Raises ``UsageError`` if no kernel was tuned for
+        these inputs.
         """
         served = self._on_device(op, arrays, attributes)
         if served is None:
@@ -155,15 +154,15 @@ class Library(Closing):
         return self.resolver.by_arrays(op, inputs, {k: settled(v) for k, v in attributes.items()}, device)
 
     def refresh(self) -> None:
-        """Serve kernels tuned since: the next calls by name look their kernels up again, ``f = library.matmul`` too.
+        """Serves kernels tuned since: the next calls by name look their kernels up again, also calls through ``f =
+        library.matmul``.
 
         If a kernel of an operator cannot be loaded, the operator keeps its earlier kernels, and the logger
-        ``tilewright.runtime`` says so. Each call is answered by one kernel, the old or the new. Plans stay with the
-        kernels that they have.
+        ``tilewright.runtime`` warns. Each call is answered by one kernel, the old or the new. Plans keep their kernels.
         """
         self.resolver.require_open()
         for name, dispatch in tuple(self._dispatches.items()):
-            method = self.__dict__.get(name)  # held meanwhile: the builtin owns the table
+            method = self.__dict__.get(name)  # keeps the builtin alive, which owns the table
             if method is None:
                 continue
             try:
@@ -174,7 +173,7 @@ class Library(Closing):
             listener()
 
     def _look(self) -> None:
-        """:meth:`refresh`, if the file has other kernels than when it was last looked at; and store misses."""
+        """Calls :meth:`refresh` if the file's kernels have changed since the last look, and stores misses."""
         self._misses.flush(at_once=False)
         seen = self._store.stamp()
         if seen == self._seen or self.resolver.closed:
@@ -184,19 +183,19 @@ class Library(Closing):
             self.refresh()
 
     def stats(self) -> Stats:
-        """Counts of the calls answered so far, those of plans included."""
+        """Counts of the calls answered so far, including calls of plans."""
         return self._counters.snapshot()
 
     def restart_stats(self) -> None:
-        """Set the counts of :meth:`stats` to zero."""
+        """Sets the counts of :meth:`stats` to zero."""
         self._counters.restart()
 
     def operators(self) -> tuple[str, ...]:
-        """Names of the operators that this library answers: tuned ones and built-in ones."""
+        """Names of the operators that this library answers, tuned and built-in."""
         return tuple(sorted({*self._store.names(), *OPERATORS}))
 
     def close(self) -> None:
-        """Stop answering calls by name. Plans made before keep working."""
+        """Stops answering calls by name. Plans made before keep working."""
         self.resolver.closed = True
         self.resolver.forget()
         self._misses.flush()
@@ -205,7 +204,7 @@ class Library(Closing):
         self._dispatches.clear()
 
     def __reduce__(self) -> tuple[Callable[..., Library], tuple[str]]:
-        """Pickled, and copied, a library is one opened anew: another process loads the kernels for itself."""
+        """Pickles and copies open the library again: another process loads the kernels for itself."""
         return partial(Library, **self._options), (self.path,)
 
     def __repr__(self) -> str:
@@ -215,7 +214,7 @@ class Library(Closing):
         return sorted({*super().__dir__(), *self.operators()})
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        """An operator of that name; from then on an ordinary attribute."""
+        """The method of an operator of that name, which is stored as an ordinary attribute."""
         if name.startswith("_"):
             raise AttributeError(f"Library has no attribute {name!r}")
         if name == "look":
@@ -233,11 +232,11 @@ class Library(Closing):
             self._look()
             watcher.add(self)
         with self._lock:
-            # Of threads that come at once, all get the first one's: a refresh reaches no other.
+            # Concurrent look-ups must get one method, as a refresh reaches only the stored one.
             return self.__dict__.get(name) or self._method(name, built_in)
 
     def _method(self, name: str, built_in: bool) -> Callable[..., Any]:
-        """What answers an operator, as an attribute of that name: later look-ups do not come here."""
+        """Makes the method that answers an operator, and stores it as an attribute."""
         dispatch = Dispatch(name, self.resolver, built_in, partial(_without_method, weakref.ref(self), name))
         builtins = self.resolver.builtins(name)
         self._dispatches[name] = dispatch
@@ -246,6 +245,6 @@ class Library(Closing):
 
 
 def _without_method(library: weakref.ref[Library], name: str) -> None:
-    """Have the next look-up of an operator make its method again."""
+    """Removes an operator's method, so that the next look-up makes it again."""
     if (owner := library()) is not None:
         owner.__dict__.pop(name, None)

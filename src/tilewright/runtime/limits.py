@@ -1,4 +1,4 @@
-"""Values that a call's inputs may hold: what ``Library(check=True)`` looks at."""
+"""Checks of the value ranges of a call's inputs, for ``Library(check=True)``."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tilewright.runtime.checked import Run
 
 Array = np.ndarray[Any, Any]
 Look = Callable[[Sequence[Array]], None]
-"""Raises ``ValueError`` where one of all inputs of a call holds what its operator says that it does not."""
+"""A check of all inputs of a call, which raises ``ValueError`` for a value outside of its input's range."""
 
 
 def looking(look: Look | None, run: Run) -> Run:
-    """``run``, after a look at its inputs."""
+    """``run`` with its inputs checked first."""
     if look is None:
         return run
 
@@ -30,7 +30,7 @@ def looking(look: Look | None, run: Run) -> Run:
 
 
 def look_at(workload: Workload) -> Look | None:
-    """What looks at a workload's inputs; ``None`` where none has a range of values (``te.input(..., low=, high=)``)."""
+    """The check of a workload's inputs; ``None`` if no input has a range of values (``te.input(..., low=, high=)``)."""
     with steady:
         from tilewright.kernels.expression.numerics import decode
         from tilewright.kernels.expression.program import Program

@@ -1,4 +1,4 @@
-"""Where values lie while a sequence of kernels runs: memory is used again once nothing reads it any more."""
+"""Memory plan of a sequence of kernels: memory of a value is reused after its last reader."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from dataclasses import dataclass
 
 PAGE = 4096
 LINES = 13
-"""Cache lines, an odd number, between values of whole pages: elements at the same place of two pages share a set of the
-first cache, which kernels that read and write three or four such values would use up."""
+"""Padding between values in cache lines, an odd number.
+
+Without it, equal offsets of values of whole pages would share a set of the first-level cache, and kernels that access
+three or four of them would exhaust its ways.
+"""
 
 
 @dataclass(frozen=True)
@@ -21,13 +24,13 @@ class Lifetime:
     last: int
 
     def meets(self, other: Lifetime) -> bool:
-        """Whether both are needed at some time; a step's result lies apart from what the step reads."""
+        """Whether both values are live in some step; a step's result may not overlap what the step reads."""
         return self.first <= other.last and other.first <= self.last
 
 
 def planned(values: Sequence[Lifetime], align: int = 64) -> tuple[Mapping[str, int], int]:
-    """Byte offset of every value, and the bytes of all. Offsets are multiples of ``align``, a power of two."""
-    # The largest first, each in the lowest gap that is free during its life.
+    """Byte offset of every value, and the total number of bytes. Offsets are multiples of ``align``, a power of two."""
+    # Largest value first, each in the lowest gap that is free during its lifetime.
     offsets: dict[str, int] = {}
     placed: list[Lifetime] = []
     total = 0
@@ -45,5 +48,5 @@ def planned(values: Sequence[Lifetime], align: int = 64) -> tuple[Mapping[str, i
 
 
 def _taken(value: Lifetime, align: int) -> int:
-    """Bytes from the beginning of a value to that of the next one."""
+    """Bytes that a value occupies, with its padding."""
     return -(-value.size // PAGE) * PAGE + LINES * align

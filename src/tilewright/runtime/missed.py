@@ -1,4 +1,4 @@
-"""Saying that a tuned kernel exists and was not used."""
+"""Warnings that a tuned kernel exists but was not used."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class MissedKernelWarning(UserWarning):
 
 
 def warn(message: str, through: tuple[str, ...] = ()) -> None:
-    """Warn at the line that called into this package, or into others in the folders ``through``."""
+    """Warns at the line that called into this package, or into packages in the folders ``through``."""
     depth, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith((_HERE, *through)):
         depth, frame = depth + 1, frame.f_back

@@ -1,6 +1,6 @@
-"""What programs asked for and was not tuned: counted in memory, and stored in the database now and then.
+"""Counts misses, which are calls without a tuned kernel, and stores them in the database periodically.
 
-``tilewright misses`` lists it, and ``tilewright tune --from-misses`` tunes it.
+``tilewright misses`` lists them, and ``tilewright tune --from-misses`` tunes them.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from tilewright.runtime.kernels import Kernels
 from tilewright.runtime.stats import Cell, Counters
 
 EVERY = 10.0
-"""Seconds between two times of storing."""
+"""Seconds between two writes."""
 
-_KEPT = 4096  # kinds of calls; what comes after is counted among all calls alone
-_PATIENCE = 0.25  # seconds that a busy database is waited for: the counts stay for the next time
+_KEPT = 4096  # kinds of calls; further kinds count in the totals only
+_PATIENCE = 0.25  # seconds to wait for a busy database; the counts stay for the next write
 _ADD = """
     INSERT INTO miss (op, params, target_key, count, first, last) VALUES (?, ?, ?, ?, ?, ?)
     ON CONFLICT (op, params, target_key) DO UPDATE SET count = count + excluded.count, last = excluded.last
 """
 
 Key = tuple[str, str, str]
-"""Operator, parameters, and the key of the target that a kernel would be for; empty for the processor's."""
+"""Operator, parameters, and the target's key; empty for the processor's target."""
 
 _log = logging.getLogger("tilewright.runtime")
 
 
 class Misses:
-    """Counts of calls by operator and parameters. Safe from several threads and after a fork.
+    """Counts of misses by operator and parameters. Safe from several threads and after a fork.
 
-    A database that cannot be written, or is busy, is left alone; that is no error of the program that runs kernels.
+    A database that is busy or cannot be written is skipped, without an error in the program that runs kernels.
     """
 
     def __init__(self, store: Kernels, counters: Counters, keep: bool) -> None:
@@ -55,7 +55,8 @@ class Misses:
     def cell(
         self, op: str, params: Mapping[str, Value], defaults: Mapping[str, Value], name: str, target: str = ""
     ) -> Cell:
-        """Where calls of an operator with these parameters count, as part of ``name``: by themselves if there is room.
+        """The counter of an operator's calls with these parameters, as part of ``name``; the counter of ``name`` if
+        there is no room.
 
         ``target``: the key of a device's target.
         """
@@ -70,7 +71,7 @@ class Misses:
             return cells[name]
 
     def flush(self, at_once: bool = True) -> None:
-        """Store what was counted since the last time; without ``at_once`` only after a while."""
+        """Stores the counts since the last write; without ``at_once`` only when :data:`EVERY` seconds have passed."""
         now = time.monotonic()
         if not at_once and now < self._next:
             return
@@ -82,7 +83,7 @@ class Misses:
                 self._stored = counted
 
     def forget(self) -> None:
-        """Take what was counted so far as stored: it is the parent's to store."""
+        """Marks all counts as stored; in a forked child, the parent stores them."""
         self._stored = self._counted()
 
     def _counted(self) -> dict[Key, int]:

@@ -1,4 +1,4 @@
-"""Answers without a kernel: NumPy's own functions, or the interpreter for a user's operator."""
+"""Answers without a kernel: NumPy's functions, or the interpreter for a user's operator."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tilewright.runtime.checked import Run
 Array = np.ndarray[Any, Any]
 
 DIRECT: dict[str, Callable[..., Any]] = {"matmul": np.matmul, "batch_matmul": np.matmul}
-"""Operators that, without attributes, are one NumPy function which also takes ``out``."""
+"""Operators that, without attributes, are a single NumPy function with an ``out`` argument."""
 
 
 def runner(workload: Workload) -> tuple[Run, str]:
-    """What computes a workload into given outputs, and what it is called.
+    """A function that computes a workload into given outputs, and its name.
 
-    The arrays fit the workload and no output overlaps another array.
+    The arrays must fit the workload, and no output may overlap another array.
     """
     plain = all(v == dict(workload.defaults).get(k, v) for k, v in workload.params if k not in IMPLICIT)
     plain = plain and workload.output.dtype in ("float32", "float64") and workload.precision == "ieee"

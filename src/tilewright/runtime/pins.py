@@ -1,4 +1,4 @@
-"""Pinned kernels: a lock file says which kernel answers each task, so that every process makes the same choice."""
+"""Pinned kernels: a lock file states the kernel of each task, so that every process makes the same choice."""
 
 from __future__ import annotations
 
@@ -24,18 +24,22 @@ Slot = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Pins:
-    """A lock file's content. ``kernels``: for a workload, a target and a device model, the code and the schedule."""
+    """The content of a lock file.
+
+    ``kernels``: code hash and schedule key, for each workload, target and device model. ``labels``: their names in
+    messages.
+    """
 
     path: str
     kernels: Mapping[Slot, tuple[str, str]]
     labels: Mapping[Slot, str]
 
     def holds(self, e: Entry) -> bool:
-        """Whether this is the kernel that its task is pinned to."""
+        """Whether a kernel is the one that its task is pinned to."""
         return self.kernels.get(slot_of(e)) == (e.sha256, e.schedule.key)
 
     def require(self, entries: Iterable[Entry], where: object) -> None:
-        """Raise ``DatabaseError`` if a pinned kernel is not among the database's."""
+        """Raises ``DatabaseError`` if a pinned kernel is not among the database's."""
         gone = set(self.kernels) - {slot_of(e) for e in entries if self.holds(e)}
         if gone:
             shown = "; ".join(sorted({self.labels[s] for s in gone})[:3])
@@ -51,7 +55,7 @@ def slot_of(e: Entry) -> Slot:
 
 
 def write_pins(path: str | os.PathLike[str], entries: Iterable[Entry]) -> int:
-    """Write the lock file of these kernels, the best of each task, in one step; how many they are."""
+    """Writes the lock file of these kernels, the best of each task, atomically, and returns their number."""
     rows = sorted(
         (e.op, e.label, *slot_of(e), e.sha256, e.schedule.key) for e in entries if e.state == "verified"
     )  # fmt: skip
@@ -63,7 +67,7 @@ def write_pins(path: str | os.PathLike[str], entries: Iterable[Entry]) -> int:
 
 
 def read_pins(path: str | os.PathLike[str]) -> Pins:
-    """A lock file. Raises ``DatabaseError``."""
+    """Reads a lock file. Raises ``DatabaseError``."""
     name = os.fspath(path)
     try:
         with open(name, encoding="utf-8") as file:

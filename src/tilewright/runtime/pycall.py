@@ -1,10 +1,9 @@
 """Builtin functions around kernels: the Python half of ``backends/cpu/support/pycall.c``.
 
-Every artifact carries that code, compiled without Python's headers. Here it is handed the
-interpreter's functions by address, and the places of the fields that it reads in an ndarray, found
-by looking into arrays whose contents are known. Where anything disagrees with what is expected
-(another interpreter, a free-threaded build, another array layout) there are no builtins, and calls
-take the slower way through :mod:`tilewright.runtime.checked`.
+Every artifact carries that code, compiled without Python's headers. This module passes it the addresses of the
+interpreter's functions, and the offsets of the fields that it reads in an ndarray. The offsets are found by searching
+the memory of arrays with known contents. If a check fails (another interpreter, a free-threaded build, another array
+layout), there are no builtins, and calls take the slower path through :mod:`tilewright.runtime.checked`.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class _Exchange(ctypes.Structure):
 
 @lru_cache(maxsize=1)
 def offsets() -> dict[str, int] | None:
-    """Byte offsets of what the C side reads; ``None`` where it must not read at all."""
+    """Byte offsets of the fields that the C side reads; ``None`` if it must not read objects."""
     if _interpreter() != "cpython" or "t" in getattr(sys, "abiflags", ""):
         return None
     if ctypes.sizeof(ctypes.c_long) != _POINTER or np.dtype(np.intp).itemsize != _POINTER:
@@ -73,7 +72,7 @@ def _interpreter() -> str:
 
 
 def _find_offsets() -> dict[str, int]:
-    # Words that must hold a known value, in many objects at once: one place is left for each.
+    # Searches for words that hold a known value in many objects; exactly one offset must remain for each.
     base = np.zeros(4096, np.uint8)
     objects = (np.ndarray, np.dtype("f4"), 1.5, "text", sys)
     head = object.__basicsize__
@@ -87,7 +86,7 @@ def _find_offsets() -> dict[str, int]:
     found["descr"] = _where([(a, size, id(a.dtype)) for a in arrays], "P")
     found["flags"] = _where([(a, size, a.flags.num) for a in arrays], "i")
     base_at = _where([(a, size, id(a.base)) for a in arrays], "P")
-    # The two pointers between nd and base lead to shape and strides, one block.
+    # The two pointers between nd and base are shape and strides, in one block.
     found["dimensions"] = found["nd"] + _POINTER
     if base_at != found["nd"] + 3 * _POINTER or found["nd"] != found["data"] + _POINTER:
         raise LookupError("an ndarray's fields come in another order")
@@ -116,7 +115,7 @@ def _words(o: object, at: int, count: int) -> tuple[int, ...]:
 
 
 def _where(probes: Sequence[tuple[object, int, Any]], code: str) -> int:
-    """The one offset at which every object holds its value, read as ``code`` of :mod:`struct`."""
+    """The only offset at which every object holds its value, read as ``code`` of :mod:`struct`."""
     width = struct.calcsize(code)
     places: set[int] | None = None
     for o, size, value in probes:
@@ -129,7 +128,7 @@ def _where(probes: Sequence[tuple[object, int, Any]], code: str) -> int:
 
 
 def _flag_bits() -> dict[str, int] | None:
-    """Bits of ``ndarray.flags.num``, checked on arrays that differ in them."""
+    """Bits of ``ndarray.flags.num``, checked on arrays that differ in these flags."""
     bits = {"contiguous": 0x1, "aligned": 0x100, "writeable": 0x400}
     raw = np.zeros(65, np.uint8)
     whole = raw[:64].view("f4").reshape(4, 4)
@@ -150,7 +149,7 @@ def _flag_bits() -> dict[str, int] | None:
 class Builtins:
     """Makes plans and dispatchers with the code in one loaded artifact.
 
-    Use :func:`builtins_in`. The artifact stays loaded for good.
+    :func:`builtins_in` creates it. The artifact stays loaded for good.
     """
 
     def __init__(self, library: ctypes.PyDLL) -> None:
@@ -182,8 +181,8 @@ class Builtins:
     ) -> Callable[..., Any]:
         """A builtin ``name(inputs..., out=None)``; several outputs are a tuple.
 
-        ``kernel``: a ``struct tw_loaded``, of which ``keep`` owns the memory. ``bound``: of each of the kernel's
-        tensors, the outputs included, the address, or 0 for one that a call gives; empty where calls give all.
+        ``kernel``: a ``struct tw_loaded``, whose memory ``keep`` owns. ``bound``: for each tensor of the kernel,
+        outputs included, its address, or 0 for a tensor that calls pass; empty if calls pass all tensors.
         """
         given = (*inputs, *outputs)
         places = bound or (0,) * len(given)
@@ -204,15 +203,15 @@ class Builtins:
         return made
 
     def dispatcher(self, name: str, doc: str, miss: Callable[..., Any]) -> tuple[Callable[..., Any], Table]:
-        """A builtin that answers from its table, and passes what is not there to ``miss``; and the table."""
+        """A builtin that answers from its table and passes unknown calls to ``miss``, and the table."""
         made: Callable[..., Any] = self._dispatcher(name.encode(), doc.encode(), self._module, miss)
         return made, Table(self._library, id(made.__self__))  # type: ignore[attr-defined]
 
     def take(self, tensors: type, empty: Callable[..., Any]) -> bool:
-        """Have plans and dispatchers take the tensors of a framework as they are; whether that is possible.
+        """Makes plans and dispatchers accept a framework's tensors directly; returns whether that is possible.
 
-        ``tensors``: their type, which tells of DLPack's exchange API (1.2). ``empty`` makes one, of a shape and numpy's
-        dtype. Both are kept for good.
+        ``tensors``: the tensors' type, which provides DLPack's exchange API (1.2). ``empty`` makes a tensor of a shape
+        and a NumPy dtype. Both are kept alive for good.
         """
         capsule = getattr(tensors, "__dlpack_c_exchange_api__", None)
         set_up = getattr(self._library, "tw_pycall_foreign", None)
@@ -234,10 +233,10 @@ class Builtins:
 
 @dataclass(frozen=True)
 class Table:
-    """What a builtin of :meth:`Builtins.dispatcher` answers without ``miss``, while somebody holds that builtin.
+    """The table of a builtin of :meth:`Builtins.dispatcher`, usable while the caller keeps the builtin alive.
 
-    ``address``: of the builtin's self. Holding the builtin here would tie a knot that no collector sees through, where
-    ``miss`` holds its table: the capsule inside the builtin does not own what calls it.
+    ``address``: the address of the builtin's self. A reference to the builtin would form a cycle that the garbage
+    collector cannot see: ``miss`` holds its table, and the builtin's capsule holds ``miss``.
     """
 
     library: ctypes.PyDLL
@@ -246,8 +245,10 @@ class Table:
     def add(
         self, args: tuple[Any, ...], keywords: Mapping[str, Any], answer: Callable[..., Any], counts: Sequence[int] = ()
     ) -> bool:
-        """Have calls like ``(*args, **keywords)`` answered by a plan from now on, or, where there are ``counts``, by a
-        function: the addresses of the two counts that such a call adds to."""
+        """Makes a plan answer calls like ``(*args, **keywords)`` from now on, or with ``counts`` a function.
+
+        ``counts``: the addresses of two counters that such a call increments. Returns whether the entry was added.
+        """
         names = tuple(keywords)
         keep = tuple((n, v) for n, v in keywords.items() if n != "out")
         held = answer if counts else answer.__self__  # type: ignore[attr-defined]
@@ -257,12 +258,12 @@ class Table:
         return bool(insert(self.address, values, names, keep, held, not counts, served, reason))
 
     def clear(self) -> None:
-        """Forget all kinds of calls."""
+        """Removes all entries."""
         self.library.tw_pycall_clear(self.address)
 
     @property
     def entries(self) -> int:
-        """How many kinds of calls there are."""
+        """Number of entries."""
         return int(self.library.tw_pycall_entries(self.address))
 
 
@@ -272,8 +273,8 @@ _made: list[Builtins] = []
 def builtins_in(handle: int) -> Builtins | None:
     """Builtins by the code in a loaded artifact (its ``dlopen`` handle).
 
-    ``None`` where this interpreter is not one whose objects may be read, or the artifact carries
-    another version of the code. The first artifact that will do serves all.
+    ``None`` if this interpreter's objects must not be read, or the artifact carries another version of the code. The
+    first suitable artifact serves the whole process.
     """
     if not _made and (made := _set_up(handle)) is not None:
         _made.append(made)
@@ -281,7 +282,7 @@ def builtins_in(handle: int) -> Builtins | None:
 
 
 def current() -> Builtins | None:
-    """The builtins of this process, once an artifact that carries them was seen."""
+    """The builtins of this process; ``None`` before an artifact that carries them was loaded."""
     return _made[0] if _made else None
 
 

@@ -1,6 +1,7 @@
-"""What a call of a framework's operator asks for: a built-in operator of ours with its parameters.
+"""Maps calls of a framework's operators to built-in operators with their parameters.
 
-Tensors are judged by shape, layout and dtype alone, so that fake and traced tensors ask for what real ones would.
+A request depends only on tensors' shapes, layouts and dtypes, so fake and traced tensors give the requests of real
+ones.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ DTYPES = ("float32", "float64", "float16", "bfloat16")
 """The dtypes that are served."""
 
 NORMS = ("layer_norm", "rms_norm")
-"""Those that frameworks compute of 16-bit reals with float32 weights, too."""
+"""Norms that frameworks also compute on 16-bit reals with float32 weights."""
 
 Arguments = Sequence[Any]
-"""A call's arguments, all of them, as the operator of that name in PyTorch takes them; tensors as :class:`Tensor`."""
+"""All arguments of a call, in the order of PyTorch's operator of that name, with tensors as :class:`Tensor`."""
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor as far as a request depends on it.
+    """The properties of a tensor that requests depend on.
 
-    ``dense``: whether it is dense and row-major. ``turned``: whether it would be with its last two axes exchanged, and
-    is not ``dense``. ``order``: of a tensor that is dense with its axes in another order, that order, outermost first.
-    ``plain``: whether its memory holds its elements as they are.
+    ``dense``: whether it is dense and row-major. ``turned``: whether it is not ``dense``, but would be with its last
+    two axes transposed. ``order``: for a tensor that is dense with permuted axes, the axes from outermost to innermost
+    in memory. ``plain``: whether its memory holds its elements as they are, without lazy conjugation or negation.
     """
 
     shape: tuple[int, ...]
@@ -56,9 +57,9 @@ class Tensor:
 
     @property
     def stored(self) -> tuple[bool, Shape]:
-        """Of matrices: whether their axes lie exchanged in memory, and the shape there, with one axis of batches.
+        """For matrices: whether they are stored transposed, and the stored shape, with batch axes merged into one.
 
-        Raises :class:`NoRequest` where they are dense neither way.
+        Raises :class:`NoRequest` where they are dense in neither order.
         """
         if not (self.dense or self.turned):
             raise NoRequest("strides")
@@ -68,10 +69,10 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Request:
-    """A workload, and which arguments of the call are its inputs, in order; their memory is as it takes it.
+    """A workload, and the arguments of the call that are its inputs, in order.
 
-    ``orders``: by an argument's number, the order of its axes in which the kernel reads it, row-major; ``result``: that
-    in which it writes the result.
+    ``orders``: by an argument's number, the order of axes in which the kernel reads it, row-major; ``result``: the
+    order of axes in which the kernel writes the result.
     """
 
     workload: Workload
@@ -81,7 +82,7 @@ class Request:
 
 
 class NoRequest(Exception):
-    """No operator of ours takes such a call: a reason of ``runtime.stats.REASONS``."""
+    """No built-in operator takes this call; the message is a reason of ``runtime.stats.REASONS``."""
 
 
 def request(name: str, args: Arguments) -> Request:
@@ -99,7 +100,7 @@ def request(name: str, args: Arguments) -> Request:
     op, attributes, shapes = _RECOGNISERS[name](*args)
     try:
         workload = _workload(op, shapes, {**attributes, "dtype": dtype})
-    except UsageError as e:  # what does not fit together: the framework names it
+    except UsageError as e:  # the framework reports what does not fit
         raise NoRequest("shape") from e
     places = tuple(shapes)
     if mixed:
@@ -113,7 +114,7 @@ def request(name: str, args: Arguments) -> Request:
 
 
 def similar(name: str, args: Arguments) -> tuple[str, list[tuple[int, ...]], dict[str, Any]] | None:
-    """The operator of ours for such shapes whatever the tensors' types, its inputs' shapes and its attributes."""
+    """The built-in operator for a call of these shapes and any dtypes, with its inputs' shapes and its attributes."""
     try:
         op, attributes, shapes = _RECOGNISERS[name](*args)
         workload = _workload(op, shapes, attributes)
@@ -123,14 +124,14 @@ def similar(name: str, args: Arguments) -> tuple[str, list[tuple[int, ...]], dic
 
 
 def _workload(op: str, shapes: Mapping[int, Shape], attributes: Mapping[str, Any]) -> Workload:
-    """The workload of inputs of these shapes. Raises ``UsageError`` where they do not fit together."""
+    """The workload of inputs of these shapes. Raises ``UsageError`` for shapes that do not fit together."""
     operator = get_operator(op)
     assert operator.infer is not None
     return operator.workload(**operator.infer([*shapes.values()], **attributes))
 
 
 def _mixed(op: str, attributes: Mapping[str, Any], places: tuple[int, ...], args: Arguments) -> Request:
-    """A norm of 16-bit reals whose weights are float32, stated as graphs state it."""
+    """A norm of 16-bit reals with float32 weights, stated as a graph states it."""
     builder = GraphBuilder()
     names = {f"x{p}": p for p in places}
     given = {p: builder.input(n, args[p].shape, args[p].dtype) for n, p in names.items()}
@@ -142,7 +143,7 @@ def _mixed(op: str, attributes: Mapping[str, Any], places: tuple[int, ...], args
 
 
 def _of_heads(attributes: Mapping[str, Any], places: tuple[int, ...], args: Arguments) -> Request:
-    """Attention whose heads lie where projections write them, behind the positions: stated as graphs state it."""
+    """Attention on heads in the layout of projections (positions before heads), stated as a graph states it."""
     builder, operands, orders = GraphBuilder(), [], {}
     for p in places:
         b, h, length, d = args[p].shape
@@ -164,24 +165,24 @@ HEADS = (0, 2, 1, 3)
 
 
 def channels_last(rank: int) -> tuple[int, ...]:
-    """The order of the axes of images of this rank whose channels lie last."""
+    """The order of axes of channels-last images of this rank."""
     return (0, *range(2, rank), 1)
 
 
 def kernel_last(rank: int) -> tuple[int, ...]:
-    """The order of the axes of such images' kernels."""
+    """The order of axes of channels-last convolution kernels of this rank."""
     return (*range(2, rank), 1, 0)
 
 
 Asked = tuple[str, dict[str, Any], dict[int, Shape]]
-"""An operator of ours, attributes, and its inputs' shapes in memory, by which of the arguments they are.
+"""A built-in operator, its attributes, and its inputs' shapes in memory, by the argument's number.
 
-The operator itself says whether they fit together, and what its sizes are.
+The operator itself checks that they fit together, and infers its sizes.
 """
 
 
 def _inputs(given: Mapping[int, Tensor | None]) -> dict[int, Shape]:
-    """The shapes of those arguments that there are, which a kernel takes as they are."""
+    """The shapes of the present tensors. Raises :class:`NoRequest` for a tensor that is not dense."""
     tensors = {n: t for n, t in given.items() if t is not None}
     if not all(t.dense for t in tensors.values()):
         raise NoRequest("strides")
@@ -211,7 +212,7 @@ def _matmul(a: Tensor, b: Tensor) -> Asked:
 
 
 def _rows(x: Tensor) -> tuple[bool, Shape]:
-    """As :attr:`Tensor.stored`, of one matrix: the rows of all batches."""
+    """:attr:`Tensor.stored` of the matrix whose rows are the rows of all batches."""
     if x.rank == 2:
         return x.stored
     shape = _inputs({0: x})[0]
@@ -225,8 +226,11 @@ def _linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Asked:
 
 
 def _convolution(op: str, window: str, x: Tensor, weight: Tensor, bias: Tensor | None, *more: Any) -> Asked:
-    """What a convolution asks for. ``window``: the names of what follows the bias; lists have numbers for each spatial
-    axis, or one for all."""
+    """The operator of a convolution.
+
+    ``window``: the names of the arguments after the bias; each has numbers for every spatial axis, or one number for
+    all axes.
+    """
     how = {**dict(zip(window.split(), more, strict=True)), "bias": bias is not None}
     axes = int(op[-2])
     last = axes > 1 and x.rank == weight.rank == axes + 2 and x.order == channels_last(x.rank)
@@ -238,7 +242,8 @@ def _convolution(op: str, window: str, x: Tensor, weight: Tensor, bias: Tensor |
 
 
 def _norm(op: str, rows: Sequence[Tensor], own: Sequence[int], eps: float, **scaling: Tensor | None) -> Asked:
-    """What a norm asks for. ``scaling``: the arguments behind ``own``, the sizes of the axes, by name."""
+    """The operator of a norm. ``own``: the sizes of the normalised axes. ``scaling``: the arguments after ``own``, by
+    name."""
     _fits(bool(own))
     given = {name: t is not None for name, t in scaling.items()}
     how = {"normalized_shape": tuple(int(n) for n in own), "eps": eps, **given}
@@ -262,7 +267,7 @@ def _norm_backward(op: str, grad: Tensor, x: Tensor, own: Sequence[int], weight:
 
 
 def _softmax(op: str, *args: Any) -> Asked:
-    """What a softmax or its gradient asks for, of tensors of one shape and an axis."""
+    """The operator of a softmax or its gradient, on tensors of one shape and an axis."""
     *tensors, dim = args
     rank = tensors[-1].rank
     _fits(-rank <= dim < rank)
@@ -278,7 +283,7 @@ def _attention(
     scale: float | None,
     enable_gqa: bool,
 ) -> Asked:
-    if mask is not None:  # where a mask hides all keys frameworks give no NaN, as our kernels do
+    if mask is not None:  # for fully masked queries our kernels give NaN, and frameworks do not
         raise NoRequest("arguments")
     _fits(q.rank == k.rank == v.rank and q.rank in (3, 4))
     _inputs(dict(enumerate(t for t in (q, k, v) if t.order != HEADS)))

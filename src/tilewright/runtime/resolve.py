@@ -1,7 +1,7 @@
-"""Which answer fits a request: tuned kernel, template default, or numpy; on a device a tuned kernel.
+"""Resolves requests to answers: a tuned kernel, a template default or NumPy; on a device a tuned kernel.
 
-A :class:`Resolver` knows plans, but no plan and no dispatcher's table leads back to the library
-object, so that everything is freed when the last user lets go.
+A :class:`Resolver` refers to plans, but neither plans nor dispatchers' tables refer to the library object. So
+everything is freed when its last user releases it.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ _CHOSEN = {
     "foreseen": "the cost model's choice",
     "default": "the template's default",
 }
-_KEPT = 1024  # plans; the least recently asked for go first
-_SLOWEST_FLOPS = 1e10  # a second and thread: what an untuned kernel is expected to reach
+_KEPT = 1024  # plans; the least recently used are dropped first
+_SLOWEST_FLOPS = 1e10  # per second and thread: expected of an untuned kernel
 
 
 class Resolver:
-    """Answers for operators and parameters, or arrays, from one store. Safe from several threads."""
+    """Answers for operators and parameters, or arrays, from one store. Thread-safe."""
 
     def __init__(
         self, store: Kernels, threads: int | None, compile: bool, check: bool, counters: Counters, misses: Misses
@@ -82,7 +82,7 @@ class Resolver:
         return self.untuned(workload, found.reason)
 
     def explain(self, op: str | Operator | Workload, params: Mapping[str, Any]) -> Explanation:
-        """What :meth:`plan` answers; it takes the same steps, but loads no tuned kernel."""
+        """The explanation of :meth:`plan`'s answer, without loading a tuned kernel."""
         found, workload = self._look_up(op, params)
         if found.entry is not None:
             return explained(found.entry, found.reason)
@@ -98,8 +98,9 @@ class Resolver:
     ) -> Served | None:
         """The kernel tuned for inputs of these shapes and dtypes and these attributes, or ``None``.
 
-        A user's operator that was tuned for them, but not for this machine, is answered too.
-        Raises ``UsageError`` where sizes that the inputs do not show leave a choice, and what :meth:`find` raises.
+        A user's operator that was tuned for these inputs, but not for this machine, gets an untuned answer. Raises
+        ``UsageError`` if several kernels fit that differ in sizes which the inputs do not determine, and the exceptions
+        of :meth:`find`.
         """
         self.require_open()
         place, shapes = self.place(device), [shape for shape, _ in inputs]
@@ -129,7 +130,7 @@ class Resolver:
         return self.untuned(_stored_workload(self.store, entries[0]), found.reason)
 
     def serving(self, op: str, inputs: Sequence[tuple[tuple[int, ...], str]], given: Mapping[str, Any]) -> Served:
-        """What answers an operator of inputs of these shapes and dtypes, on this processor. Raises ``UsageError``."""
+        """The answer for an operator on inputs of these shapes and dtypes, on this processor. Raises ``UsageError``."""
         served = self.by_arrays(op, inputs, given)
         if served is not None:
             return served
@@ -140,7 +141,8 @@ class Resolver:
         return self.plan(op, built_in.infer([s for s, _ in inputs], **{**dtype, **given}))
 
     def not_tuned(self, op: str, shown: Sequence[str], given: Mapping[str, Any]) -> UsageError:
-        """An operator of a user's was called with arrays, as they are ``shown``, that no kernel takes."""
+        """The error for a user's operator called with arrays that no kernel takes; ``shown``: the arrays'
+        descriptions."""
         with_attributes = "".join(f" {k}={v}" for k, v in given.items())
         tuned = sorted({e.label for e in self.store.entries(op)})
         return UsageError(
@@ -149,7 +151,8 @@ class Resolver:
         )
 
     def near(self, op: str, shapes: Sequence[tuple[int, ...]], given: Mapping[str, Any]) -> str | None:
-        """What a kernel tuned for inputs of these shapes takes instead of a call's arrays, and what to do, if any."""
+        """Differences between a kernel tuned for these shapes and a call's arrays, with advice; ``None`` without
+        one."""
         attributes = {k: v for k, v in given.items() if k != "dtype"}
         for e in self.store.entries(op, shapes=shapes):
             constants = [s.name for s in e.inputs if s.constant]
@@ -167,10 +170,11 @@ class Resolver:
         return None
 
     def find(self, workload: Workload, device: DeviceKey | None = None) -> Answer:
-        """What answers a workload: a tuned kernel, or on the processor a template's default; else whoever asks.
+        """The answer for a workload: a tuned kernel, on the processor also a template default, or no kernel.
 
-        ``device``: a backend's name, and what that opens, such as ``("cuda", 0)``; ``None`` is the processor. Raises
-        ``NoDriver`` for a device that is not there or that no driver reaches, ``DatabaseError``.
+        ``device``: a backend's name and the number or object that the backend opens, such as ``("cuda", 0)``; ``None``
+        is the processor. Raises ``NoDriver`` for a device that is missing or that no driver reaches, and
+        ``DatabaseError``.
         """
         self.require_open()
         place = self.place(device)
@@ -186,7 +190,7 @@ class Resolver:
         return Answer(self.counters.tally("fallback", self.missed(workload, reason, place)), why=why)
 
     def passed(self, reason: str) -> Answer:
-        """What answers where no kernel could, whatever is tuned, by reason of ``runtime.stats.REASONS``."""
+        """The answer for calls that no kernel can take, by a reason of ``runtime.stats.REASONS``."""
         return self._passed[reason]
 
     def untuned(self, workload: Workload, reason: str) -> Served:
@@ -196,18 +200,18 @@ class Resolver:
 
     @property
     def defaults_exist(self) -> bool:
-        """Whether template defaults were ever compiled here, or may be: else looking is in vain."""
+        """Whether template defaults were ever compiled here, or may be compiled: otherwise a look-up is useless."""
         if self._defaults is None:
             with steady:
                 from tilewright.runtime.defaults import any_recorded
             try:
                 self._defaults = any_recorded()
-            except TilewrightError:  # a cache that cannot be used
+            except TilewrightError:  # the cache cannot be used
                 self._defaults = False
         return self._defaults
 
     def builtins(self, op: str) -> Builtins | None:
-        """What makes builtins, if a kernel that carries it is loaded or can be, for ``op``."""
+        """The factory of builtins, from a loaded kernel or a kernel of ``op``; ``None`` without one."""
         if current() is None:
             found = choose(self.store.samples(op), self._processor)
             if found.entry is not None:
@@ -246,7 +250,7 @@ class Resolver:
             return found, None
         if op in OPERATORS:
             workload = get_operator(op).workload(**given)
-            if not matching:  # written differently: "512", 512.0, or by another default
+            if not matching:  # written differently: "512", 512.0, or with other defaults
                 full = dict(workload.params)
                 same = [e for e in self.store.entries(op, params=full) if e.params == full]
                 found = choose(same, self._processor)
@@ -259,7 +263,7 @@ class Resolver:
         raise _unknown(op, given, self.store)
 
     def _of_workload(self, workload: Workload, place: Place | None = None) -> Found:
-        """The kernel of this very program, or of a range of which it is one size, whatever either is called."""
+        """The kernel tuned for this program, or for a range that contains it, under any operator's name."""
         shapes = tuple((s.shape, s.dtype) for s in workload.inputs)
         ranged = (
             f for e in self.store.ranges()
@@ -275,11 +279,10 @@ class Resolver:
     @overload
     def tuned(self, workload: Workload, device: DeviceKey) -> Tuned[DeviceKernel] | None: ...
     def tuned(self, workload: Workload, device: DeviceKey | None = None) -> Tuned[Any] | None:
-        """The tuned kernels of a workload by themselves, for what calls them without a plan, at every size of its
-        ranges if it has some; ``None`` where there are none. ``device``: as :meth:`find` takes it.
+        """The tuned kernels of a workload for callers without plans, at every size of its ranges; ``None`` without any.
 
-        Of ranges, those of parts of them and of single sizes. A device's kernels take constant inputs as
-        ``DeviceKernel.pack`` rearranges them.
+        ``device``: as :meth:`find` takes it. For ranges, kernels of parts of the ranges and of single sizes are
+        included. A device's kernels take constant inputs as ``DeviceKernel.pack`` packs them.
         """
         serving = self._serving(workload, self.place(device))
         libraries: dict[str, LoadedLibrary] = {}
@@ -294,16 +297,16 @@ class Resolver:
         return Tuned(workload, serving, load) if serving else None
 
     def elsewhere(self, workload: Workload, device: DeviceKey | None = None) -> str:
-        """For which other targets a workload was tuned, in words, where no kernel runs at a place; else empty."""
+        """Names other targets that a workload was tuned for, if no kernel runs on this device; else empty."""
         found = choose(self.store.entries_of(workload.key, workload.op), self.place(device))
         return found.reason if found.elsewhere else ""
 
     def place(self, device: DeviceKey | None) -> Place:
-        """Where kernels run: on a device, or the processor."""
+        """The place that runs kernels: a device, or the processor."""
         return self._processor if device is None else self.gpu.place(device)
 
     def _serving(self, workload: Workload, place: Place) -> list[Serving]:
-        """The kernels that are chosen for a workload, each with the sizes that it serves."""
+        """The chosen kernels of a workload, each with the sizes that it serves."""
         self.require_open()
         if not workload.ranges:
             entry = self._of_workload(workload, place).entry
@@ -353,7 +356,8 @@ class Resolver:
         )  # fmt: skip
 
     def _untuned(self, workload: Workload, reason: str) -> Served:
-        """What answers a workload that has no tuned kernel: a default of the cache, or compiled now where asked for."""
+        """The answer for a workload without a tuned kernel: a default from the cache, compiled now if requested, or
+        NumPy."""
         with steady:
             from tilewright.runtime.defaults import compile_default, find_default
 
@@ -385,7 +389,8 @@ class Resolver:
         return serve_kernel(explanation, workload.inputs, workload.outputs, default.kernel, expected, tally, look)
 
     def _nearest(self, workload: Workload) -> Schedule | None:
-        """The schedule of the nearest sizes that were tuned for this machine, all else being the same."""
+        """The schedule tuned on this machine for the nearest sizes, with all further parameters equal; ``None`` without
+        one."""
         fixed = {k: v for k, v in workload.params if k in dict(workload.defaults)}
         alike = [
             e for e in self.store.entries(workload.op)
@@ -395,12 +400,12 @@ class Resolver:
         return min(alike, key=lambda e: _distance(e.params, asked)).schedule if alike else None
 
     def missed(self, workload: Workload, name: str, place: Place | None = None) -> Cell:
-        """Where calls of a workload that was not tuned for a place are counted, as part of ``name``."""
+        """The counter of calls of a workload that was not tuned for a place, as part of ``name``."""
         target = "" if place is None else place.target
         return self.misses.cell(workload.op, dict(workload.params), dict(workload.defaults), name, target)
 
     def forget(self) -> None:
-        """Drop what is remembered; plans that someone holds stay."""
+        """Clears cached answers; plans in use stay valid."""
         with self._lock:
             self._served.clear()
 
@@ -413,7 +418,7 @@ def _stored_workload(store: Kernels, entry: Entry) -> Workload:
 
 
 def _takes(entry: Entry, inputs: Sequence[tuple[tuple[int, ...], str]], device: DeviceKey | None) -> bool:
-    """Whether a kernel is for inputs of these shapes and dtypes. On a device bfloat16 may travel as its bits."""
+    """Whether a kernel takes inputs of these shapes and dtypes. On a device, bfloat16 may be passed as its bits."""
     if device is None:
         return entry.shapes == tuple(inputs)
     return len(entry.inputs) == len(inputs) and all(
@@ -426,7 +431,7 @@ def _constant(entry: Entry) -> dict[str, Value]:
 
 
 def _unknown(op: str, given: Mapping[str, Any], store: Kernels) -> UsageError:
-    """No such operator, or an operator known only with other parameters."""
+    """The error for an unknown operator, or for one that is known only with other parameters."""
     known = store.workloads(op)
     if not known:
         names = sorted({*store.names(), *OPERATORS})
@@ -450,7 +455,7 @@ def _unknown(op: str, given: Mapping[str, Any], store: Kernels) -> UsageError:
 
 
 def _means(params: Mapping[str, Value], defaults: Mapping[str, Value], given: Mapping[str, Any]) -> bool:
-    """Whether these parameters are those given, with defaults for the others."""
+    """Whether ``params`` are the given parameters completed by defaults."""
     full = {**defaults, **given}
     return full.keys() == params.keys() and all(agree(v, full[k]) for k, v in params.items())
 

@@ -1,4 +1,4 @@
-"""Several kernels as one call: launches in order without Python between them, their results in one memory plan."""
+"""Several kernels as one call: launches in order without Python between them, with their results in one memory plan."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ Array = np.ndarray[Any, Any]
 
 
 class KernelSequence:
-    """``run(inputs)``: arrays by name, to the outputs by name.
+    """Runs kernels in order: ``run(inputs)`` takes arrays by name and returns the outputs by name.
 
-    ``values``: shape and dtype of every value. Where axes are extents each run has sizes; memory is planned once, for
-    the greatest. ``constants`` are copied and rearranged once. ``inputs``: what callers give; others are not asked for.
-    ``places``: values that lie in others' memory. An input that does is copied there. Calls from several threads take
-    turns.
+    ``values``: shape and dtype of every value. With symbolic sizes each run states its sizes; memory is planned once,
+    for the greatest. ``constants`` are copied and prepacked once. ``inputs``: values that callers give; only the inputs
+    that kernels read are required. ``places``: values that lie in the memory of other values; an input among them is
+    copied there. Concurrent calls run one after the other.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class KernelSequence:
         if unknown is not None:
             raise UsageError(f"no kernel of the sequence computes {unknown}", "Name outputs of its steps")
         self._constants = {n: constants[n] for n in reads if n in constants}
-        self._copies: dict[str, Array] = {}  # constants that kernels read as they are
+        self._copies: dict[str, Array] = {}  # constants that kernels read unpacked
         self.sizes = self._slots.open_sizes(
             {*reads, *memory, *self.inputs, *(x for s in steps for x in s.inputs), *outputs}
         )
@@ -75,11 +75,11 @@ class KernelSequence:
 
     @property
     def bytes(self) -> int:
-        """Memory for the results that kernels pass on, and for their workspace."""
+        """Bytes for the results that kernels pass on, and for the workspace."""
         return self._memory.size + self._workspace.size
 
     def run(self, inputs: Mapping[str, Array], sizes: Sizes = NO_SIZES) -> dict[str, Array]:
-        """The outputs for these inputs, of these sizes. Raises ``UsageError`` for arrays that do not fit,
+        """The outputs for these inputs, of these sizes. Raises ``UsageError`` for arrays that do not fit, and
         ``LaunchError``."""
         with self._lock:
             bound = self._bound.of(sizes, self._bind)
@@ -100,7 +100,7 @@ class KernelSequence:
     def _bind(self, sizes: Sizes) -> _Bound:
         kernels = [s.kernel(sizes) for s in self._steps]
         needed = max((k.workspace_bytes for k in kernels), default=0)
-        if needed > self._workspace.size:  # calls that were made before keep theirs
+        if needed > self._workspace.size:  # earlier bindings keep their workspace
             self._workspace = Memory(needed)
         shape, dtype = self._slots.shape, self._slots.dtype
         bound = _Bound(
@@ -129,7 +129,7 @@ class KernelSequence:
         return bound
 
     def _rearranged(self, kernel: LoadedKernel, names: Sequence[str], sizes: Sizes) -> Mapping[int, Block]:
-        """Weights as a kernel reads them, by the input's number: once for all kernels that want the same."""
+        """Prepacked weights of a kernel, by the input's number; kernels with equal packings share them."""
         places = {n: (self._root(names[n]), self._offset(names[n], sizes)) for n, *_ in kernel.prepacks}
         key = tuple((*places[n], size, function, *values) for n, size, function, values in kernel.prepacks)
         if key not in self._packed:
@@ -147,7 +147,7 @@ class KernelSequence:
     # ----------------------------------------------------------------- where values lie
 
     def _address(self, name: str, sizes: Sizes) -> int:
-        """Where a value lies in each run; 0 where every run decides it."""
+        """The constant address of a value; 0 for a value whose address each run sets."""
         root = self._root(name)
         if root in self._constants:
             self._copies[root] = self._copied_constant(root)
@@ -155,7 +155,7 @@ class KernelSequence:
         return self._memory.address + self._offsets[root] + self._offset(name, sizes) if root in self._offsets else 0
 
     def _view(self, name: str, sizes: Sizes) -> _View:
-        """A value in the memory that it lies in: an output's, or that which kernels share."""
+        """A value as a view of its memory: an output's memory, or the memory that kernels share."""
         root, shape, dtype = self._root(name), self._slots.shape(name, sizes), self._slots.dtype(name)
         begin, count = self._offset(name, sizes) // dtype.itemsize, math.prod(shape)
         if root in self._stored:
@@ -167,7 +167,8 @@ class KernelSequence:
 
 @dataclass(frozen=True, eq=False)
 class _View:
-    """A value that is a part of memory: ``place`` of the output ``root``, ``whole`` or not, or of ``memory``."""
+    """A value inside other memory: the slice ``place`` of the output ``root`` (``whole`` if it is all of it), or of
+    ``memory``."""
 
     shape: tuple[int, ...]
     place: slice
@@ -176,7 +177,7 @@ class _View:
     memory: Array | None = None
 
     def of(self, made: Mapping[str, Array], own: bool = False) -> Array:
-        """The value as an array; ``own``: a copy, unless it is all of an output."""
+        """The value as an array; with ``own`` a copy, unless it is a whole output."""
         flat = made[self.root].reshape(-1) if self.memory is None else self.memory
         found = flat[self.place].reshape(self.shape)
         return found.copy() if own and not self.whole else found
@@ -184,9 +185,12 @@ class _View:
 
 @dataclass(frozen=True, eq=False)
 class _Bound:
-    """The calls for some sizes. ``given``: shapes of inputs; ``made``: shapes and dtypes of memory that a run makes;
-    ``views``: values that lie in others; ``open``: where addresses are written in each run, by value; ``keep``: what
-    the calls point to."""
+    """The calls at some sizes.
+
+    ``given``: shapes of inputs. ``made``: shapes and dtypes of arrays that a run allocates. ``views``: values that lie
+    in other values. ``open``: for each value, the places where a run writes its address. ``keep``: objects that the
+    calls point to.
+    """
 
     calls: ctypes.Array[ctypes.Structure]
     given: Mapping[str, tuple[int, ...]]

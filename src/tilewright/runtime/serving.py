@@ -1,4 +1,4 @@
-"""From a kernel to something to call: a builtin where this interpreter allows it, else a checked call."""
+"""Makes callables of kernels: a builtin where this interpreter allows it, else a call checked in Python."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from tilewright.runtime.stats import Tally
 Array = np.ndarray[Any, Any]
 
 RELEASE_SECONDS = 20e-6
-"""Kernels expected to take longer let other Python threads run meanwhile."""
+"""Seconds of expected run time above which a kernel releases the GIL."""
 
-_MALLOC_ALIGNMENT = 16  # bytes, of what numpy.empty returns
+_MALLOC_ALIGNMENT = 16  # bytes; numpy.empty guarantees it
 
 
 @dataclass(frozen=True)
 class Served:
     """An answer for fixed parameters.
 
-    ``call``: what users get, ``(inputs..., out=None)``. ``checked``: the same, slower, with errors
-    by reason. ``native``: whether ``call`` is a builtin that a dispatcher's table takes. ``kernel``: what it calls,
-    for those who call it by themselves; ``None`` where that is NumPy. ``tally``: what they count then. ``looks``:
-    whether ``call`` looks at the inputs' values first.
+    ``call``: the users' callable, ``(inputs..., out=None)``. ``checked``: a slower callable with equal results, which
+    gives the reasons of errors. ``native``: whether ``call`` is a builtin that a dispatcher's table accepts.
+    ``kernel``: the kernel, for callers that launch it themselves; ``None`` for NumPy. ``tally``: the counter for such
+    callers. ``looks``: whether ``call`` checks the inputs' values first.
 
-    On a device ``call`` and ``checked`` are one plan, which takes arrays there and works on their owner's current
-    stream, and ``on_device`` stands in the place of ``kernel``.
+    On a device ``call`` and ``checked`` are one plan, which takes arrays on the device and runs on their owner's
+    current stream, and ``on_device`` replaces ``kernel``.
     """
 
     explanation: Explanation
@@ -53,10 +53,9 @@ class Served:
 
 @dataclass(frozen=True)
 class Answer:
-    """What answers a kind of call: a kernel, as it is ``served``, or whoever asked, by its own means.
+    """The answer to a kind of call: the kernel ``served``, or none, so that the caller uses its own means.
 
-    ``tally``: the counts that a call adds to. ``why``: without a kernel, what there is instead of one, for messages;
-    empty where there is nothing.
+    ``tally``: the counter of such calls. ``why``: without a kernel, a reason for messages, or empty.
     """
 
     tally: Tally
@@ -77,7 +76,8 @@ def serve_kernel(
     tally: Tally,
     look: Look | None = None,
 ) -> Served:
-    """A loaded kernel as a callable; it keeps the kernel's library loaded. ``look`` is taken at the inputs first."""
+    """A loaded kernel as a callable, which keeps the kernel's library loaded. ``look``: a check of the inputs'
+    values."""
 
     def run(arrays: Sequence[Array], outs: Sequence[Array]) -> None:
         kernel.run([address(a) for a in (*arrays, *outs)])
@@ -118,13 +118,13 @@ def _native(
     tally: Tally,
     bound: Sequence[int] = (),
 ) -> Served:
-    """The call as a builtin, where this interpreter allows it.
+    """The call as a builtin, if this interpreter allows it.
 
-    ``bound``: tensors given once, by address.
+    ``bound``: addresses of tensors that were given once, 0 for tensors of each call.
     """
     align, inputs = kernel.program.align, checked.inputs
     native = pycall.builtins_in(process_host().handle._handle) or pycall.builtins_in(kernel.library.handle._handle)
-    unsaid = any(s.dtype in FLOAT8 for s in checked.outputs)  # in C a result in 8-bit reals is whole numbers
+    unsaid = any(s.dtype in FLOAT8 for s in checked.outputs)  # C would return 8-bit reals as integers
     tensors = max(len(inputs) + len(checked.outputs), len(bound))
     if native is None or unsaid or tensors > pycall.MAX_TENSORS:
         return Served(explanation, checked, checked, False, tally, kernel)
@@ -143,7 +143,7 @@ def _native(
 
 
 def serve_numpy(explanation: Explanation, workload: Workload, tally: Tally, look: Look | None = None) -> Served:
-    """A workload answered without a kernel, with the same checks of its arguments."""
+    """A workload answered without a kernel, with the usual checks of arguments."""
     run = looking(look, numpy_fallback.runner(workload)[0])
     op, inputs, outputs = workload.op, workload.inputs, workload.outputs
 
@@ -158,5 +158,5 @@ def serve_numpy(explanation: Explanation, workload: Workload, tally: Tally, look
 def _doc(explanation: Explanation, inputs: Sequence[TensorSpec]) -> str:
     head = signature(explanation.op, inputs).replace(", out=", ", /, out=" if inputs else "out=")
     shown = ", ".join(f"{s.name} {s.shape} {s.dtype}" for s in inputs)
-    # The first line in this form is what inspect.signature reads.
+    # inspect.signature reads a first line of this form.
     return f"{head}\n--\n\n{explanation}\n\nTakes {shown}."

@@ -1,4 +1,4 @@
-"""Values of a sequence of kernels by name, and where they lie: what memory of every kind has in common."""
+"""The values of a sequence of kernels by name, and their positions in memory; shared by host and device sequences."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ BOUND = 256
 
 @dataclass(frozen=True, eq=False)
 class Step(Generic[K]):
-    """A kernel on values by name: ``inputs`` in the order of its workload's, and the one that it gives.
+    """A kernel on named values: ``inputs`` in the order of the workload's inputs, and ``output``.
 
-    ``kernel``: gives it for sizes of the sequence's values.
+    ``kernel``: returns the kernel for sizes of the sequence's values.
     """
 
     kernel: Callable[[Sizes], K]
@@ -41,14 +41,14 @@ class Step(Generic[K]):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The values in the order in which a kernel takes them."""
+        """The values in the order in which the kernel takes them."""
         return (*self.inputs, self.output)
 
 
 class Slots:
-    """Shape and dtype of values by name, constants among them; ``places``: those that lie in others' memory.
+    """Shape and dtype of values by name, constants included; ``places``: values that lie in other values' memory.
 
-    A *root* is a value that lies in no other one.
+    A *root* is a value that lies in no other value.
     """
 
     def __init__(
@@ -61,43 +61,43 @@ class Slots:
         return self.places.of(name).value
 
     def offset(self, name: str, sizes: Sizes) -> int:
-        """Bytes before a value in the memory that it lies in."""
+        """Offset of a value in its root, in bytes."""
         (offset,) = shape_at([self.places.of(name).offset], sizes)
         return offset * self.dtype(name).itemsize
 
     def fits(self, name: str, align: int) -> bool:
-        """Whether a value begins at a multiple of ``align`` bytes in its root at every size."""
+        """Whether a value's offset in its root is a multiple of ``align`` bytes at every size."""
         offset = self.places.of(name).offset
         return not isinstance(offset, Extent) and offset * self.dtype(name).itemsize % align == 0
 
     def dtype(self, name: str) -> np.dtype[Any]:
-        """NumPy's element type in which a value is stored."""
+        """The NumPy dtype in which a value is stored."""
         return numpy_dtype(self.values[name].dtype)
 
     def shape(self, name: str, sizes: Sizes) -> tuple[int, ...]:
         return shape_at(self.values[name].shape, sizes)
 
     def most_bytes(self, name: str) -> int:
-        """Bytes of a value, of the greatest sizes."""
+        """Bytes of a value at the greatest sizes."""
         return bounds(math.prod(self.values[name].shape))[1] * self.dtype(name).itemsize
 
     def open_sizes(self, names: Iterable[str]) -> dict[str, Extent]:
-        """The sizes that values leave open, by name."""
+        """The symbolic sizes of values, by name."""
         return open_sizes(n for v in names for n in self.values[v].shape)
 
     def lifetimes(self, uses: Mapping[str, Sequence[int]]) -> list[Lifetime]:
-        """Of roots, by the steps that use them."""
+        """The lifetimes of roots, from the steps that use them."""
         return [Lifetime(n, self.most_bytes(n), min(at), max(at)) for n, at in uses.items()]
 
     def stored(self, array: Array, name: str) -> Array:
-        """A dense copy of an array in the element type in which the value is stored."""
+        """A dense copy of an array in the dtype in which the value is stored."""
         out = empty(array.shape, self.dtype(name), PAGE)
         out[...] = array if array.dtype.name == out.dtype.name else array.view(out.dtype)
         return out
 
     def checked(self, name: str, inputs: Mapping[str, Array], shape: tuple[int, ...], align: int = 1) -> Array:
-        """An input as a dense array that begins at a multiple of ``align`` bytes. Raises ``UsageError`` for one that
-        does not fit."""
+        """An input as a dense array aligned to ``align`` bytes. Raises ``UsageError`` for an array that does not
+        fit."""
         spec, dtype = self.values[name], self.dtype(name)
         array = inputs.get(name)
         typed = array is not None and (array.dtype == dtype or array.dtype.name in (spec.dtype, dtype.name))
@@ -110,12 +110,12 @@ class Slots:
 
 
 class BySize(Recent[B]):
-    """What is worked out for some sizes of ``names``, kept while it is used."""
+    """A cache of objects by the sizes ``names``, least recently used dropped first."""
 
     def __init__(self, names: Iterable[str]) -> None:
         super().__init__(BOUND)
         self._names = tuple(names)
 
     def of(self, sizes: Sizes, make: Callable[[Sizes], B]) -> B:
-        """What there is for these sizes, made where there is none."""
+        """The object for these sizes, made if necessary."""
         return self.get(tuple(sizes[n] for n in self._names), make, sizes)

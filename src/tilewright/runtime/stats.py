@@ -1,7 +1,7 @@
-"""Counts of calls.
+"""Counters of calls.
 
-A count has three cells: one that the C side adds to while it holds the GIL, one that is added to atomically without
-it, one that Python adds to under a lock. None ever writes another's, so no count is lost.
+A counter has three cells: the C side increments one while it holds the GIL, and a second one atomically without the
+GIL. Python increments the third under a lock. No cell has two kinds of writers, so no count is lost.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from tilewright.forking import ForkLock
 from tilewright.serialization import Json
 
 TIERS = ("exact", "range", "nearest", "foreseen", "default", "fallback")
-"""Ways to answer, the best first: what :class:`~tilewright.runtime.explain.Explanation` says of each."""
+"""Tiers of answers, the best first, described by :class:`~tilewright.runtime.explain.Explanation`."""
 
 UNTUNED = ("nearest", "foreseen", "default")
-"""Those by a kernel that was compiled because nothing was tuned."""
+"""Tiers of kernels that were compiled without tuning."""
 
 REASONS = (
     "untuned",  # no kernel serves these shapes
@@ -37,10 +37,10 @@ _WORD = ctypes.sizeof(ctypes.c_ulonglong)
 
 @dataclass(frozen=True)
 class Stats(Json):
-    """Calls that a library answered.
+    """Numbers of calls that a library answered.
 
-    ``tiers``: how many in each way of :data:`TIERS`. ``reasons``: calls that no kernel took as they were, by reason of
-    ``REASONS``; all of ``fallback``, and calls of a user's operator whose arrays were copied first.
+    ``tiers``: number of calls by each of :data:`TIERS`. ``reasons``: number of calls that no kernel took unchanged, by
+    reason of ``REASONS``: all calls of ``fallback``, and calls of a user's operator whose arrays were copied first.
     """
 
     calls: int
@@ -49,7 +49,7 @@ class Stats(Json):
 
 
 class Cell:
-    """A count that is part of the one of the same name: all calls, or those of one kind."""
+    """A counter of one kind of call; counters of equal name are added up."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -58,7 +58,7 @@ class Cell:
 
     @property
     def address(self) -> int:
-        """Where the C side counts; behind it, where it counts without the GIL."""
+        """The address of the C side's counter; the counter without the GIL follows it."""
         return ctypes.addressof(self._native)
 
     @property
@@ -87,7 +87,7 @@ class Counters:
         return made
 
     def tally(self, *cells: str | Cell) -> Tally:
-        """What one call of a kind adds to; a name stands for the cell that all kinds share."""
+        """The cells that a call of a kind increments; a name stands for the shared cell."""
         return Tally(self, tuple(self[c] if isinstance(c, str) else c for c in cells))
 
     def add(self, *cells: Cell) -> None:
@@ -96,7 +96,7 @@ class Counters:
                 cell.python += 1
 
     def restart(self) -> None:
-        """Count from here on: calls so far are in no later snapshot."""
+        """Starts counting from zero: earlier calls are left out of later snapshots."""
         with self._lock:
             self._start = self._total()
 
@@ -114,7 +114,7 @@ class Counters:
 
 
 class Tally:
-    """The cells that a call adds one to; keeps them alive."""
+    """The cells that a call increments; keeps them alive."""
 
     def __init__(self, counters: Counters, cells: tuple[Cell, ...]) -> None:
         self._counters, self._cells = counters, cells
@@ -124,15 +124,15 @@ class Tally:
 
     @property
     def addresses(self) -> list[int]:
-        """Where the C side counts, of each cell."""
+        """The C side's address of each cell."""
         return [cell.address for cell in self._cells]
 
     @property
     def address(self) -> int:
-        """That of the first."""
+        """The C side's address of the first cell."""
         return self._cells[0].address
 
     @property
     def shared_address(self) -> int:
-        """Where code without the GIL counts, atomically: it adds to the first alone."""
+        """The address of the first cell's atomic counter, for code without the GIL, which increments only this cell."""
         return self.address + _WORD

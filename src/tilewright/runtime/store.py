@@ -1,7 +1,7 @@
-"""Reading a database with the standard library: which kernels it has, and their code.
+"""Reads kernels and their code from a database, with the standard library only.
 
-Every read opens the file, reads one consistent state and closes it again, so there is no connection
-to share between threads or to carry over a fork.
+Every read opens the file, reads one consistent state and closes it again. So no connection is shared between threads or
+survives a fork.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tilewright.runtime.pins import read_pins
 from tilewright.runtime.trust import require_trust
 
 SCHEMAS = ("0001", "0002", "0003")
-"""Versions of the schema that this module reads (its tables must have the columns below)."""
+"""Versions of the schema that this module reads; their tables have the columns below."""
 
 _NAMES = """
     SELECT key AS workload_key, op, params, defaults, param_names FROM workload WHERE {workload}
@@ -48,15 +48,15 @@ _EVERY = _KERNELS.format(names=_NAMES.format(workload="TRUE", alias="FALSE"))
 _RANGES = _KERNELS.format(names=_NAMES.format(workload="inputs LIKE '%..%'", alias="FALSE"))
 T = TypeVar("T")
 _BUSY_SECONDS = 5.0
-_RANKS = 1000  # of a task, all
+_RANKS = 1000  # all ranks of a task
 
 
 class Store:
     """One SQLite file of tuned kernels. Safe from several threads and after a fork.
 
     Raises ``DatabaseError`` for a file that is missing or empty (unless ``missing_ok``), corrupt, of another version,
-    or that others can write (unless ``trust``). ``pinned``: a lock file, whose kernels alone are found; an error where
-    one of them is gone.
+    or that other users can write (unless ``trust``). ``pinned``: a lock file; only its kernels are found, and a missing
+    kernel is an error.
     """
 
     writable = True
@@ -95,7 +95,7 @@ class Store:
     def entries(
         self, op: str, *, shapes: Shapes | None = None, params: Mapping[str, object] | None = None
     ) -> tuple[Entry, ...]:
-        """Best kernels of an operator: one for each workload, target and device model; all of them."""
+        """All best kernels of an operator: one for each workload, target and device model."""
         with self._lock:
             self._refresh()
             found = self._entries.get(op)
@@ -104,11 +104,11 @@ class Store:
             return found
 
     def samples(self, op: str) -> tuple[Entry, ...]:
-        """Kernels of an operator, of each target at least one."""
+        """Kernels of an operator, at least one for each target."""
         return self.entries(op)
 
     def entries_of(self, key: str, op: str) -> tuple[Entry, ...]:
-        """Best kernels of one workload, whatever it is called in the file; called ``op`` if known so."""
+        """Best kernels of one workload under any name; under the name ``op`` if the file has that."""
         found = self._kernels(_BY_KEY, key=key)
         return tuple(e for e in found if e.op == op) or tuple(replace(e, op=op) for e in found)
 
@@ -117,7 +117,7 @@ class Store:
         return self._kernels(_EVERY)
 
     def ranges(self) -> tuple[Entry, ...]:
-        """The best kernel of every task of which a size is a range."""
+        """The best kernel of every task with a symbolic size."""
         with self._lock:
             self._refresh()
             if self._ranges is None:
@@ -125,14 +125,14 @@ class Store:
             return self._ranges
 
     def _kernels(self, query: str, **wanted: str) -> tuple[Entry, ...]:
-        """Best kernels; of a pinned task the one that it is pinned to, and of others none, where there are pins."""
+        """Best kernels; with pins, the pinned kernel of each pinned task only."""
         pins = self._pins
         given = {**wanted, "ranks": 1 if pins is None else _RANKS}
         found = self._read(lambda c: tuple(entry_of(r) for r in c.execute(query, given))) or ()
         return found if pins is None else tuple(e for e in found if pins.holds(e))
 
     def choices(self) -> frozenset[tuple[object, ...]]:
-        """What tells whether other kernels are to be served than before: each one's task, code and state."""
+        """The set of kernels to serve, by task, code and state; it changes when other kernels become the best."""
         query = """
             SELECT workload_key, target_key, device_model, artifact_sha256, schedule, state, updated
             FROM kernel WHERE rank = 1
@@ -140,11 +140,11 @@ class Store:
         return self._read(lambda c: frozenset(map(tuple, c.execute(query)))) or frozenset()
 
     def stamp(self) -> tuple[object, ...]:
-        """What differs after the file was written; reads nothing."""
+        """A value that changes when the file is written, without reading the file."""
         return _stamps(self.path)
 
     def workloads(self, op: str) -> tuple[Workload, ...]:
-        """Every workload of that name, with its program; tuned here or not, the latest first."""
+        """Every workload of that name with its program, tuned here or not; the latest first."""
         query = f"""
             SELECT n.op, n.params, n.defaults, n.param_names, w.program, w.inputs, w.output, w.flops, w.precision
             FROM ({_OF_OP}) n JOIN workload w ON w.key = n.workload_key ORDER BY w.created DESC
@@ -159,7 +159,10 @@ class Store:
         return bytes(row["data"])
 
     def write(self, statement: str, rows: Sequence[tuple[object, ...]], patience: float) -> None:
-        """Execute ``statement`` for all ``rows`` at once. Raises ``sqlite3.Error``, after ``patience`` seconds too."""
+        """Executes ``statement`` for all ``rows`` in one transaction.
+
+        Raises ``sqlite3.Error``, also when the file stays locked for ``patience`` seconds.
+        """
         with steady:
             if not self._trust:
                 require_trust(self.path)
@@ -178,7 +181,7 @@ class Store:
         )
 
     def _filled(self, connection: sqlite3.Connection) -> bool:
-        """Whether the file has its tables; one without any may be about to get them from another process."""
+        """Whether the file has its tables; another process may be about to create them in an empty file."""
         tables = {r[0] for r in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         if tables:
             _check_version(connection, self.path, tables)
@@ -187,22 +190,22 @@ class Store:
         return bool(tables)
 
     def _refresh(self) -> None:
-        """Forget what was read if the file has changed since."""
+        """Clears cached reads if the file has changed."""
         seen = _stamps(self.path)
         if seen != self._seen:
             self._seen, self._names, self._ranges = seen, None, None
             self._entries.clear()
 
     def _read(self, work: Callable[[sqlite3.Connection], T]) -> T | None:
-        """What ``work`` returns, inside one read transaction; ``None`` for a missing or empty file."""
+        """The result of ``work`` inside one read transaction; ``None`` for a missing or empty file."""
         if not self._present():
             return None
         give_up = time.monotonic() + _BUSY_SECONDS
         while True:
             before = _stamps(self.path)
-            # A file whose log is empty is whole by itself: it is read as it lies there, which takes no lock
-            # and leaves no file beside it, so a read-only folder will do. Was it touched meanwhile,
-            # what was read does not count.
+            # With an empty log, the file alone is complete and is read as immutable. That takes no lock and creates no
+            # file beside it, so a read-only folder suffices. If the file was touched during the read, the result is
+            # discarded.
             alone = all(not s or s[1] == 0 for s in before[1:])
             try:
                 with steady, _explained(self.path):
@@ -226,11 +229,11 @@ class Store:
 
 
 class _Busy(Exception):
-    """Another process holds the file for a moment."""
+    """Another process has locked the file briefly."""
 
 
 def file_of(path: str) -> Path:
-    """The file that a path or a URL names, its links resolved. Raises ``DatabaseError``."""
+    """The file that a path or a URL names, with links resolved. Raises ``DatabaseError``."""
     scheme, found, rest = path.partition("://")
     if found:
         if scheme.split("+")[0] != "sqlite":
@@ -239,12 +242,12 @@ def file_of(path: str) -> Path:
                 "Export its kernels to a file: tilewright db export --best FILE",
             )
         path = unquote(rest.removeprefix("/").partition("?")[0])
-    # What is checked for trust is then also what is opened: no link is left in the path.
+    # Without links in the path, the file that is checked for trust is the file that is opened.
     return Path(os.path.realpath(os.path.expanduser(path)))
 
 
 def _stamps(path: Path) -> tuple[tuple[int, ...], ...]:
-    """What changes when a database does: of its file, and of its logs where there are any."""
+    """Stamps of a database's file and logs, which change whenever the database is written."""
     return tuple(stamp(f"{path}{suffix}") for suffix in ("", "-wal", "-journal"))
 
 
@@ -271,7 +274,7 @@ def _check_version(connection: sqlite3.Connection, path: Path, tables: set[str])
 
 @contextmanager
 def _explained(path: Path) -> Iterator[None]:
-    """SQLite's and the system's errors as ``DatabaseError``, and what may pass soon as ``_Busy``."""
+    """Raises SQLite's and the system's errors as ``DatabaseError``, and transient locks as ``_Busy``."""
     try:
         yield
     except sqlite3.Error as e:

@@ -1,7 +1,7 @@
-"""Whether a database may be trusted: opening one means running the code in it.
+"""Checks whether a database may be trusted: opening it means running the code in it.
 
-A checksum in the same file proves nothing, so what counts is who could have written the file: only
-its reader or root, through every folder that leads to it.
+A checksum in the file itself proves nothing. So the file's permissions decide: only its reader or root may be able to
+write the file, or any folder on its path.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _WRITERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 def require_trust(path: Path) -> None:
-    """Raise ``DatabaseError`` if a user other than this one and root can write the database.
+    """Raises ``DatabaseError`` if a user other than this one and root can write the database.
 
-    ``path`` has its symbolic links resolved. A folder further up may be writable by all if it is
-    sticky (``/tmp``), the one that holds the database may not: SQLite reads files beside it.
+    ``path`` has its symbolic links resolved. A folder further up may be writable by all if it is sticky (``/tmp``). The
+    database's own folder may not: SQLite reads files beside it.
     """
     for suffix in ("", *_SIDE_FILES):
         file = Path(f"{path}{suffix}")
@@ -35,7 +35,8 @@ def require_trust(path: Path) -> None:
 
 
 def require_place(path: Path) -> None:
-    """The same of a database that is yet to be made: nothing that is put there could be opened later."""
+    """Raises ``DatabaseError`` for a place where a new database could not be opened later, by the rules of
+    :func:`require_trust`."""
     path = path.resolve()
     while not path.parent.exists():
         path = path.parent
@@ -43,7 +44,7 @@ def require_place(path: Path) -> None:
 
 
 def require_own(path: Path, what: str, why: str) -> None:
-    """Raise ``DatabaseError`` if a user other than this one and root can write a file; ``why`` that matters."""
+    """Raises ``DatabaseError`` if a user other than this one and root can write a file; ``why``: why that matters."""
     mend = f"Make a copy of your own, or run `chmod go-w {path}`"
     _require(path, path.lstat(), what, why=why, mend=mend)
     _require_folders(path, why, "Keep it in a folder of your own")
@@ -53,7 +54,7 @@ def _require_folders(path: Path, why: str = "", mend: str = "") -> None:
     for depth, folder in enumerate(path.parents):
         status = folder.stat()
         sticky = bool(status.st_mode & stat.S_ISVTX)
-        if sticky and not mend:  # /tmp: others need it as it is
+        if sticky and not mend:  # /tmp: its mode must stay
             mend = "Keep it in a folder of your own, or open it with trust=True if you trust them"
         _require(folder, status, "the folder", sticky and depth > 0, why, mend)
 
@@ -82,9 +83,9 @@ def _require(
 
 
 def _private_group(status: os.stat_result) -> bool:
-    """Whether the group is this user's own: of the same name, primary, and without other members.
+    """Whether the group is this user's own: of equal name, primary, and without other members.
 
-    Many systems give each user one and make new files writable by it.
+    Many systems give each user such a group, and make new files writable by it.
     """
     if status.st_uid == 0 or status.st_gid == 0:
         return False

@@ -1,4 +1,4 @@
-"""The tuned kernels of a workload: of one whose sizes are ranges, the kernel of each size without another look-up."""
+"""The tuned kernels of a workload; with ranges, the kernel of each size without another look-up."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ K = TypeVar("K")
 Spans = Mapping[str, tuple[int, int]]
 
 TRIED = 1 << 16
-"""Sizes of one range that are asked for one by one, to see whether kernels serve all of them."""
+"""Most sizes of a range that are checked one by one for a kernel."""
 
 
 @dataclass(frozen=True)
 class Serving:
-    """A kernel that serves sizes from the first to the second of ``spans``, by name; none where all are fixed."""
+    """A kernel that serves the sizes within ``spans``, by name; ``spans`` is empty for a workload of fixed sizes."""
 
     spans: Spans
     entry: Entry
@@ -34,12 +34,12 @@ class Serving:
 
     @property
     def count(self) -> int:
-        """How many sizes it serves."""
+        """Number of sizes that it serves."""
         return math.prod(high - low + 1 for low, high in self.spans.values())
 
 
 class Tuned(Generic[K]):
-    """Kernels of a workload, the one for the fewest sizes first; ``load`` gives a kernel for sizes of its ranges."""
+    """The kernels of a workload, those for fixed or the fewest sizes first; ``load`` loads a kernel at given sizes."""
 
     def __init__(self, workload: Workload, serving: Sequence[Serving], load: Callable[[Entry, Sizes], K]) -> None:
         self.workload = workload
@@ -47,11 +47,11 @@ class Tuned(Generic[K]):
         self._load = load
 
     def entry(self, sizes: Sizes) -> Entry | None:
-        """What serves sizes of the workload's ranges, by name; ``None`` where nothing was tuned for them."""
+        """The entry that serves these sizes; ``None`` if nothing was tuned for them."""
         return next((s.entry for s in self._serving if s.has(sizes)), None)
 
     def kernel(self, sizes: Sizes) -> K:
-        """The kernel for these sizes. Raises ``LookupError`` where there is none, and ``DatabaseError``."""
+        """The kernel for these sizes. Raises ``LookupError`` without one, and ``DatabaseError``."""
         found = self.entry(sizes)
         if found is None:
             raise LookupError(f"nothing was tuned for {self.workload.op} of {dict(sizes)}")
@@ -72,15 +72,15 @@ class Tuned(Generic[K]):
 
     @property
     def seconds(self) -> float:
-        """Measured seconds of one call, for the greatest sizes that were timed."""
+        """Measured seconds of one call, at the greatest sizes that were measured."""
         found = self.entry(greatest(self.workload.ranges)) or self._serving[-1].entry
         return found.seconds
 
 
 def shared(workload: Workload, entry: Entry, stored: Callable[[Entry], Workload]) -> Serving | None:
-    """The part of a workload's ranges that an entry's kernel serves; ``None`` where the entry computes another program.
+    """The part of a workload's ranges that an entry's kernel serves; ``None`` for a kernel of another program.
 
-    ``stored``: gives an entry's workload.
+    ``stored``: returns an entry's workload.
     """
     if entry.workload_key == workload.key:
         return Serving({n: (e.low, e.high) for n, e in workload.ranges.items()}, entry)
@@ -95,7 +95,7 @@ def shared(workload: Workload, entry: Entry, stored: Callable[[Entry], Workload]
 
 
 def _alike(a: TensorSpec, b: TensorSpec) -> bool:
-    """Whether two inputs may be the same for some sizes."""
+    """Whether two inputs are equal at some sizes."""
     if (a.dtype, a.constant, len(a.shape)) != (b.dtype, b.constant, len(b.shape)):
         return False
     lengths = ((bounds(m), bounds(n)) for m, n in zip(a.shape, b.shape, strict=True))
@@ -103,7 +103,7 @@ def _alike(a: TensorSpec, b: TensorSpec) -> bool:
 
 
 def _spans(workload: Workload, entry: Entry) -> Spans | None:
-    """The sizes that both have; ``None`` where there are none."""
+    """The sizes that both serve; ``None`` without any."""
     if entry.ranges:
         if entry.ranges.keys() != workload.ranges.keys():
             return None

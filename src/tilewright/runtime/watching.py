@@ -1,4 +1,4 @@
-"""Noticing new kernels: one thread of this process looks at the files of its open libraries."""
+"""Notices new kernels: one thread of this process polls the files of its open libraries."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from tilewright.core import TilewrightError
 from tilewright.forking import ForkLock
 
 EVERY = 0.4
-"""Seconds between two looks."""
+"""Seconds between two polls."""
 
 _log = logging.getLogger("tilewright.runtime")
 
 
 class Watched(Protocol):
     def _look(self) -> None:
-        """Look at the file, and take over what changed."""
+        """Checks the file, and applies changes."""
 
 
 class Watcher:
-    """Looks at what :meth:`add` was given, as long as somebody else holds it."""
+    """Polls the objects given to :meth:`add`, as long as they are referenced elsewhere."""
 
     def __init__(self) -> None:
         self._watched: weakref.WeakSet[Watched] = weakref.WeakSet()
@@ -37,7 +37,7 @@ class Watcher:
             self.start()
 
     def start(self) -> None:
-        """See to it that the thread runs, if there is anything to look at; also in a forked child, which has none."""
+        """Starts the thread if there is anything to poll; also in a forked child, where the thread is missing."""
         with self._lock:
             if len(self._watched) and (self._thread is None or not self._thread.is_alive()):
                 self._thread = threading.Thread(target=self._run, name="tilewright-watch", daemon=True)
@@ -54,7 +54,7 @@ class Watcher:
             while watched:
                 try:
                     watched.pop()._look()
-                except TilewrightError as e:  # gone or damaged: what is loaded goes on serving
+                except TilewrightError as e:  # missing or damaged: loaded kernels stay in use
                     _log.debug("%s", e)
 
 

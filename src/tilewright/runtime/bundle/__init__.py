@@ -1,1 +1,1 @@
-"""Reading bundles: one signed, immutable file of kernels (docs/bundles.md)."""
+"""Reads bundles: one signed, immutable file of kernels (docs/bundles.md)."""

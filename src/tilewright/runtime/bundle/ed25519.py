@@ -1,7 +1,7 @@
-"""Checking Ed25519 signatures (RFC 8032) in plain Python: there is no secret here to leak through timing.
+"""Checks Ed25519 signatures (RFC 8032) in plain Python, without secrets that timing could leak.
 
-Stricter than the RFC asks, so that a signature has one form: S below the group's order, points in their canonical
-encoding, and no public key of small order, which would accept signatures of anybody.
+Stricter than the RFC requires, so that a signature has one form: S is below the group's order, and points are
+canonically encoded. A public key of small order is refused, as it would accept forged signatures.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def is_public_key(public: bytes) -> bool:
 
 
 def verify(public: bytes, message: bytes, signature: bytes) -> bool:
-    """Whether ``signature`` (64 bytes) is that of ``message`` under ``public`` (32 bytes)."""
+    """Whether ``signature`` (64 bytes) signs ``message`` under ``public`` (32 bytes)."""
     if len(signature) != 64:
         return False
     point = _decode(public)
@@ -35,12 +35,12 @@ def verify(public: bytes, message: bytes, signature: bytes) -> bool:
         return False
     k = int.from_bytes(sha512(signature[:32] + public + message).digest(), "little") % _L
     x, y, z, t = point
-    # R = sB - kA, compared as it is written: a point that is no canonical encoding equals none.
+    # R = sB - kA, compared in encoded form, so that a non-canonical R never matches.
     return _encode(_both(s, _BASE, k, (_P - x, y, z, _P - t))) == signature[:32]
 
 
 def _decode(data: bytes) -> Point | None:
-    """The point of an encoding, or ``None`` where it is not canonical, or no point of the curve (RFC 8032, 5.1.3)."""
+    """The point of an encoding; ``None`` for a non-canonical encoding or a point off the curve (RFC 8032, 5.1.3)."""
     if len(data) != 32:
         return None
     number = int.from_bytes(data, "little")
@@ -82,7 +82,7 @@ def _double(p: Point) -> Point:
 
 
 def _both(m: int, p: Point, n: int, q: Point) -> Point:
-    """mP + nQ, by one pass over the bits of both."""
+    """mP + nQ, by one pass over the bits of both scalars."""
     terms = (None, p, q, _add(p, q))
     total = _NEUTRAL
     for bit in range(max(m.bit_length(), n.bit_length()) - 1, -1, -1):
@@ -94,7 +94,7 @@ def _both(m: int, p: Point, n: int, q: Point) -> Point:
 
 
 def _small(p: Point) -> bool:
-    """Whether eight times the point is neutral."""
+    """Whether a point has small order: eight times the point is neutral."""
     x, y, z, _ = _double(_double(_double(p)))
     return x == 0 and y == z
 

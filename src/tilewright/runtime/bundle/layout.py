@@ -1,8 +1,8 @@
-"""How a bundle lies in its file (docs/bundles.md has the table): a header, an index, and blobs.
+"""The layout of a bundle's file (docs/bundles.md has the table): a header, an index, and blobs.
 
-The header is signed and holds the hash of the index; the index names the place and the hash of every blob, and the
-blobs fill the rest of the file. So the signature covers every byte, and a kernel is checked when it is loaded,
-not all of them when the file is opened.
+The header is signed and holds the hash of the index. The index holds offset and hash of every blob, and the blobs fill
+the rest of the file. So the signature covers every byte, and each kernel is checked when it is loaded, not when the
+file is opened.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from tilewright.serialization import require_types
 MAGIC = b"TWBUNDLE"
 VERSION = 1
 HEADER = 160  # bytes
-SIGNED = 96  # of them, the first: what the signature is of
-_CONTEXT = b"tilewright bundle\0"  # so that no other file's signature is one of a bundle
+SIGNED = 96  # the signed bytes, from the start
+_CONTEXT = b"tilewright bundle\0"  # keeps signatures of other files from being valid here
 _FIELDS = struct.Struct("<8sIIQQ32s32s64s")
 _COUNTS = struct.Struct("<5Q")
 _KEY = struct.Struct(">8sI")
@@ -33,9 +33,10 @@ _BLOB = struct.Struct(">32sQQ")
 
 @dataclass(frozen=True)
 class Header:
-    """``size``: bytes of the whole file. ``index``: bytes of the index, which follows the header.
+    """The header of a bundle.
 
-    ``public``: the key of who signed it, and ``signature``; both empty where nobody did.
+    ``size``: bytes of the whole file. ``index``: bytes of the index, which follows the header. ``public``,
+    ``signature``: the signer's key and signature; both empty in an unsigned bundle.
     """
 
     size: int
@@ -46,7 +47,7 @@ class Header:
 
     @property
     def message(self) -> bytes:
-        """What is signed."""
+        """The bytes that are signed."""
         return _CONTEXT + self.pack()[:SIGNED]
 
     def pack(self) -> bytes:
@@ -57,7 +58,7 @@ class Header:
 
 
 def unpack_header(data: bytes, size: int, where: str) -> Header:
-    """The header of a file of ``size`` bytes. Raises ``DatabaseError``; nothing of it is to be believed yet."""
+    """The header of a file of ``size`` bytes, not authenticated yet. Raises ``DatabaseError``."""
     if len(data) < HEADER or data[:8] != MAGIC:
         raise DatabaseError(
             f"{where} is not a bundle, or only the beginning of one", "Copy it again, or name another file"
@@ -82,7 +83,7 @@ def damaged(where: str, why: str) -> DatabaseError:
 
 
 MALFORMED = (ValueError, KeyError, IndexError, TypeError, AttributeError, ArithmeticError, RecursionError)
-"""What reading JSON that is not as it should be raises."""
+"""Exceptions that reading malformed JSON raises."""
 
 
 def unreadable(where: str, what: str, error: Exception) -> DatabaseError:
@@ -93,7 +94,7 @@ def unreadable(where: str, what: str, error: Exception) -> DatabaseError:
 
 
 def key_of(kind: str, *parts: object) -> bytes:
-    """The eight bytes by which rows are found; what is found may be more than what was asked for."""
+    """The eight-byte hash by which rows are found; collisions may return more rows than requested."""
     return sha256(canonical_json([kind, *parts]).encode()).digest()[:8]
 
 
@@ -102,7 +103,7 @@ def shapes_key(op: str, shapes: Iterable[Sequence[Any]]) -> bytes:
 
 
 def params_key(op: str, params: Mapping[str, object]) -> bytes:
-    """Equal for parameters that mean the same, as ``kernels.parameters.agree`` has it."""
+    """The key of an operator and its parameters, equal for parameters that ``kernels.parameters.agree`` calls equal."""
     return key_of("params", op, {name: _plain(v) for name, v in params.items()})
 
 
@@ -118,11 +119,11 @@ def _plain(value: object) -> object:
 # --------------------------------------------------------------------------- the index
 
 Row = dict[str, Value | None]
-"""The columns of a kernel with its workload and target, as ``runtime/entry.py`` reads them, and some more."""
+"""The columns of a kernel with its workload and target, as ``runtime/entry.py`` reads them, and a few more."""
 
 
 class Index:
-    """The verified index of a bundle: nothing in it is parsed before it is asked for.
+    """The verified index of a bundle; rows are parsed on demand.
 
     Raises ``DatabaseError`` for bytes that are no index.
     """
@@ -152,7 +153,7 @@ class Index:
         self._first_blob, self._end = HEADER + len(data), size
 
     def find(self, key: bytes) -> list[int]:
-        """Numbers of the rows of a key, ascending."""
+        """Numbers of the rows with a key, ascending."""
         found = []
         at = self._bisect(self._keys, _KEY.size, key, (self._rows - self._keys) // _KEY.size)
         while at < self._rows and self._data[at : at + 8] == key:
@@ -161,7 +162,7 @@ class Index:
         return found
 
     def row(self, number: int) -> Row:
-        """A row. Raises ``DatabaseError``."""
+        """A row. Raises ``DatabaseError`` for an unreadable row."""
         try:
             offset, length = _ROW.unpack_from(self._data, self._rows + number * _ROW.size)
             row = json.loads(self._data[self._heap + offset : self._heap + offset + length])
@@ -172,9 +173,9 @@ class Index:
         return row
 
     def blob(self, digest: bytes) -> tuple[int, int] | None:
-        """Place and length in the file of the bytes with this SHA-256; ``None`` where there are none.
+        """Offset and length in the file of the blob with this SHA-256; ``None`` without one.
 
-        Raises ``DatabaseError`` for a place that the file does not have.
+        Raises ``DatabaseError`` for an offset outside of the file.
         """
         at = self._bisect(self._blobs, _BLOB.size, digest, self.blobs)
         if self._data[at : at + 32] != digest or at >= self._heap:
@@ -185,7 +186,8 @@ class Index:
         return offset, length
 
     def every_blob(self) -> list[tuple[bytes, int, int]]:
-        """Hash, place and length of every blob, in the file's order; they fill it. Raises ``DatabaseError``."""
+        """Hash, offset and length of every blob, in the file's order. Raises ``DatabaseError`` unless they fill the
+        file."""
         found = [_BLOB.unpack_from(self._data, self._blobs + i * _BLOB.size) for i in range(self.blobs)]
         found.sort(key=lambda b: b[1])
         at = self._first_blob
@@ -198,7 +200,7 @@ class Index:
         return found
 
     def _bisect(self, start: int, width: int, key: bytes, count: int) -> int:
-        """Where the first record lies whose first bytes are not below ``key``."""
+        """The offset of the first record whose first bytes are not below ``key``."""
         places = range(start, start + count * width, width)
         found = bisect_left(places, key, key=lambda at: self._data[at : at + len(key)])
         return start + found * width
@@ -212,7 +214,7 @@ def pack_index(
 ) -> tuple[bytes, list[bytes]]:
     """The bytes of an index, and the hashes of the blobs in the order in which they follow it.
 
-    ``keys``: a key of the index and the row that it finds. ``lengths``: of each blob, by its SHA-256.
+    ``keys``: pairs of an index key and its row. ``lengths``: the length of each blob, by its SHA-256.
     """
     head = canonical_json(meta).encode()
     heap = [canonical_json(r).encode() for r in rows]

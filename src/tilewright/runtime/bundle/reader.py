@@ -1,4 +1,4 @@
-"""A bundle whose signature was checked; what is read of it later is checked against hashes that are signed."""
+"""A bundle with a checked signature; data read from it later is checked against signed hashes."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ _COLUMNS: Mapping[str, Any] = {
     "own": int, "created": float, "peak_fraction": float | None, "strategy": str | None, "versions": str | None,
     "compiler": str, "flags": str, "source_sha256": str, "source_parts": list[str], "program_sha256": str,
 }  # fmt: skip
-"""Of a row, beside those of an entry."""
+"""Types of a row's columns beyond those of an entry."""
 
 _MEND = "Ask its author, or build it again"
 
 
 class Bundle:
-    """An open bundle; its file may be replaced meanwhile, and this one goes on. It is closed with this object.
+    """An open bundle, closed with this object. Replacing its file does not affect it.
 
-    ``trust``: as ``Library`` takes it. Raises ``DatabaseError`` for a bundle that is damaged, or that nobody who is
-    trusted has signed, and ``UsageError`` for keys that are none.
+    ``trust``: as ``Library`` takes it. Raises ``DatabaseError`` for a damaged bundle, or without a trusted signature,
+    and ``UsageError`` for invalid keys.
     """
 
     def __init__(self, path: Path, trust: Trust = False) -> None:
         self.path, self._trust = path, trust
         self.signer = ""
-        self.lists: list[Followed] = []  # of farms, by which its key may be revoked
+        self.lists: list[Followed] = []  # farms' lists that may revoke its key
         where = str(path)
         try:
             self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -67,7 +67,8 @@ class Bundle:
         self.index = Index(index, where, self.header.size)
 
     def authenticate(self) -> None:
-        """Look who signed it, by name or key, and whether that counts now. Raises ``DatabaseError``, ``UsageError``."""
+        """Determines the signer's name or key, and checks that it is trusted now. Raises ``DatabaseError``,
+        ``UsageError``."""
         public, path, trust = self.header.public, self.path, self._trust
         keys = read_keys()
         anyone = trust is True or trust == UNSIGNED
@@ -106,7 +107,7 @@ class Bundle:
         self.signer = trusted.get(public) or key
 
     def entry(self, number: int) -> tuple[Entry, Row]:
-        """A row of the index: what the runtime reads of it, and the whole. Raises ``DatabaseError``."""
+        """A row of the index as the runtime's entry, and the whole row. Raises ``DatabaseError``."""
         row = self.index.row(number)
         try:
             entry = entry_of(row)
@@ -125,7 +126,7 @@ class Bundle:
         return entry, row
 
     def workload(self, row: Row) -> Workload:
-        """The workload of a row that :meth:`entry` gave, with its program. Raises ``DatabaseError``."""
+        """The workload of a row that :meth:`entry` returned, with its program. Raises ``DatabaseError``."""
         program = self.blob(str(row["program_sha256"]))
         if program is None:
             raise damaged(str(self.path), "a program is missing")
@@ -138,7 +139,7 @@ class Bundle:
             raise unreadable(str(self.path), "a program", e) from None
 
     def blob(self, digest: str) -> bytes | None:
-        """The bytes of this SHA-256, checked against it; ``None`` where there are none. Raises ``DatabaseError``."""
+        """The blob with this SHA-256, checked against it; ``None`` without one. Raises ``DatabaseError``."""
         try:
             place = self.index.blob(bytes.fromhex(digest))
         except ValueError:
@@ -154,7 +155,7 @@ class Bundle:
         return data
 
     def check(self) -> int:
-        """Check every byte; how many parts there are. Raises ``DatabaseError``."""
+        """Checks every byte and returns the number of blobs. Raises ``DatabaseError``."""
         parts = self.index.every_blob()
         for digest, _, _ in parts:
             self.blob(digest.hex())
@@ -170,9 +171,9 @@ def _revoked(path: Path, name: str, where: str) -> DatabaseError:
 
 
 def _require_own(path: Path, trust: Trust) -> None:
-    """As for databases: without a trusted signature it counts who could have written the file."""
+    """Without a trusted signature, the file's permissions decide, as for databases."""
     if trust is not True:
         try:
             require_own(path, "the bundle", "it holds code that would run as you")
-        except OSError as e:  # it was open, and is gone
+        except OSError as e:  # the file was deleted after it was opened
             raise DatabaseError(f"{path} cannot be read: {e.strerror}", "Check its path and mode") from None

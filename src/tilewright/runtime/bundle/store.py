@@ -21,18 +21,19 @@ _log = logging.getLogger("tilewright.runtime")
 
 
 class BundleStore:
-    """One bundle. A look-up reads the rows that it needs, so it does not matter how many others there are.
+    """The kernels of one bundle; a look-up reads only the rows that it needs, so its cost is independent of the
+    bundle's size.
 
-    A file that takes the bundle's place is checked as the first one was; where it is refused the old one goes on,
-    and the logger ``tilewright.runtime`` says so. Once its key is revoked, by the user's file or by a farm's list that
-    the file follows, or is trusted no more, look-ups raise. Raises as :class:`Bundle` does.
+    When the bundle's file is replaced, the new file is checked like the first one. If the new file is refused, the old
+    bundle stays in use, and the logger ``tilewright.runtime`` warns. Look-ups raise once the bundle's key is revoked or
+    no longer trusted: by the user's file, or by a farm's list that the file follows. Raises as :class:`Bundle` does.
     """
 
     writable = False
 
     def __init__(self, path: Path, *, trust: Trust = False, pinned: str | os.PathLike[str] | None = None) -> None:
         self.path = path
-        # What gives its items once only is read again for a file that takes this one's place.
+        # Stored, as an iterator could not be read again for a replaced file.
         self._trust: Trust = tuple(trust) if isinstance(trust, Iterable) and not isinstance(trust, str) else trust
         self._lock = ForkLock()
         self._keys: tuple[object, ...]
@@ -115,7 +116,8 @@ class BundleStore:
             return entry
 
     def _now(self) -> Bundle:
-        """The bundle, or the one that has taken its place. Raises ``DatabaseError`` where its key counts no more."""
+        """The current bundle, reopened if its file was replaced. Raises ``DatabaseError`` where its key is no longer
+        trusted."""
         seen, keys = self.stamp(), (stamp(trust_file()), tuple(x.stamp() for x in self._bundle.lists))
         if (seen, keys) == (self._stamp, self._keys):
             return self._bundle

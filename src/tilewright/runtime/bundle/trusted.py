@@ -1,7 +1,7 @@
-"""Whose bundles are opened: public keys that a user trusts, and those that were revoked.
+"""The public keys that a user trusts to sign bundles, and revoked keys.
 
-The file has a line for each key, ``ed25519:... name``, with ``revoked`` in front of one that counts no more, and a line
-``follow PLACE FOLDER`` for each farm whose list of revoked certificates counts here too.
+The file has a line ``ed25519:... name`` for each key, with ``revoked`` in front of a revoked key. A line ``follow PLACE
+FOLDER`` names a farm whose list of revoked certificates applies too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tilewright.farm.following import Followed
 
 Trust = Union[bool, str, Iterable[str]]
-"""What ``Library(trust=...)`` takes: see there."""
+"""The type of the argument ``trust`` of ``Library``, which describes it."""
 
 UNSIGNED = "unsigned"
 _PREFIX = "ed25519:"
@@ -36,8 +36,11 @@ _PREFIX = "ed25519:"
 
 @dataclass(frozen=True)
 class Keys:
-    """Public keys with their names: ``trusted``, and ``revoked``, which are never trusted. ``follows``: the places of
-    farms' lists of revoked certificates, and for each a folder with that farm's certificates."""
+    """Public keys with their names: ``trusted``, and ``revoked``, which are never trusted.
+
+    ``where``: the path of the file. ``follows``: the addresses of farms' lists of revoked certificates, each with a
+    folder of that farm's certificates.
+    """
 
     trusted: Mapping[bytes, str]
     revoked: Mapping[bytes, str]
@@ -47,18 +50,18 @@ class Keys:
     def lists(self) -> list[Followed]:
         """The farms' lists. Raises ``FarmError``."""
         if not self.follows:
-            return []  # whoever follows none needs none of the farm's packages
+            return []  # the farm's packages are not needed then
         follow = imported("tilewright.farm.following").follow
         return [follow(*farm) for farm in self.follows]
 
 
 def write_key(public: bytes) -> str:
-    """``ed25519:`` and the 32 bytes in base64: how a public key is written everywhere."""
+    """A public key as text: ``ed25519:`` and its 32 bytes in base64."""
     return _PREFIX + base64.b64encode(public).decode()
 
 
 def parse_key(text: str) -> bytes:
-    """The 32 bytes of a public key as it is written. Raises ``UsageError``."""
+    """The 32 bytes of a public key's text. Raises ``UsageError``."""
     given = text.strip()
     try:
         public = base64.b64decode(given.removeprefix(_PREFIX), validate=True) if given.startswith(_PREFIX) else b""
@@ -78,10 +81,10 @@ def trust_file() -> Path:
 
 
 def read_keys(path: Path | None = None) -> Keys:
-    """The user's file of keys; none where there is none.
+    """The keys in the user's file; no keys without a file.
 
-    Raises ``DatabaseError`` for a file that others can write, or that cannot be read, and ``UsageError`` for one
-    with a line that is no key.
+    Raises ``DatabaseError`` for a file that other users can write, or that cannot be read, and ``UsageError`` for an
+    invalid line.
     """
     path = Path(os.path.realpath(path or trust_file()))
     trusted: dict[bytes, str] = {}
@@ -115,7 +118,7 @@ def read_keys(path: Path | None = None) -> Keys:
 
 
 def change_keys(public: bytes, name: str, *, revoke: bool, path: Path | None = None) -> Path:
-    """Write into the user's file that a key is trusted from now on, or revoked for good.
+    """Writes into the user's file that a key is trusted from now on, or permanently revoked.
 
     Raises ``UsageError`` for a key that was revoked, and ``DatabaseError``.
     """
@@ -134,9 +137,9 @@ def change_keys(public: bytes, name: str, *, revoke: bool, path: Path | None = N
 
 
 def add_list(place: str, certs: str, path: Path | None = None) -> Path:
-    """Write into the user's file that a farm's list of revoked certificates counts: see :class:`Keys`.
+    """Writes into the user's file that a farm's list of revoked certificates applies: see :class:`Keys`.
 
-    Raises ``UsageError`` for what the file cannot hold, and ``DatabaseError``.
+    Raises ``UsageError`` for text that the file cannot hold, and ``DatabaseError``.
     """
     path = path or trust_file()
     for text, blanks in ((place, r"[\s#]"), (certs, r"[\n\r#]|^\s|\s{2}|\s$")):
@@ -150,14 +153,14 @@ def add_list(place: str, certs: str, path: Path | None = None) -> Path:
 
 @contextlib.contextmanager
 def _changing(path: Path) -> Iterator[tuple[Keys, list[str]]]:
-    """What the user's file says, and its lines, which are written when the caller has changed them.
+    """The keys and lines of the user's file; lines that the caller changes are written back.
 
     Raises ``DatabaseError``, ``UsageError``.
     """
     folder = Path(os.path.realpath(path)).parent
     with explained_writing(path, "Check its folder and mode", DatabaseError):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with locked(folder):  # what is written follows from what is read
+        with locked(folder):  # no other process may write between reading and writing
             keys = read_keys(path)
             before = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
             lines = list(before)
