@@ -63,7 +63,7 @@ def load_key(path: Path) -> Ed25519PrivateKey:
 
 
 def public_key(given: str) -> tuple[str, str]:
-    """The public key and its name, from a text ``ed25519:...``, a file that holds such a text, or a private key's
+    """The public key and its name, from a text ``ed25519:...``, a file that holds this text, or a private key's
     file."""
     path = Path(given).expanduser()
     if given.startswith("ed25519:"):

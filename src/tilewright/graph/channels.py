@@ -1,7 +1,7 @@
 """The layout choice of convolutional groups: each group restated with channels last, and the moves between both
 layouts.
 
-A value keeps its layout unless a caller chooses the other one (:mod:`tilewright.graph.layouts`). The value ``v`` with
+A value keeps its layout unless a caller chooses channels last (:mod:`tilewright.graph.layouts`). The value ``v`` with
 channels last is called ``v/channels_last``. The weight ``w`` of a convolution that reads channels last is called
 ``w/kernel_last``.
 """
@@ -52,7 +52,7 @@ class Channels:
 
     @property
     def moves(self) -> frozenset[Group]:
-        """All groups that move a value from one layout to the other."""
+        """All groups that move a value between the two layouts."""
         return frozenset((*self.to_last.values(), *self.to_first.values()))
 
     @property
@@ -260,7 +260,7 @@ def _variant(graph: Graph, group: Group, nodes: Sequence[Node], turned: bool) ->
         (node,) = made_graph.nodes
         offset = contiguous(node, made_graph.values[reads[0]].shape)
         if offset is not None:
-            return made_graph, replace(group, inputs=reads, outputs=(output,), offset=offset)  # the same sizes
+            return made_graph, replace(group, inputs=reads, outputs=(output,), offset=offset)  # equal sizes
     sizes = sizes_of_nodes(made_graph, made_graph.nodes)
     return made_graph, Group(workload.op, family, group.nodes, reads, (output,), workload, sizes=sizes)
 

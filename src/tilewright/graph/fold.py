@@ -112,7 +112,7 @@ def distribute(graph: Graph) -> Graph:
         return graph
     builder = GraphBuilder.begun(graph)
     parts: dict[str, tuple[str, ...]] = {}  # by a value that is computed in parts only
-    joins: dict[str, Node] = {}  # the concatenation of each of these values
+    joins: dict[str, Node] = {}  # the concatenation, by the value's name
     for node in graph.nodes:
         whole = next((n for n in node.reads if n in parts), None)
         if whole is not None:

@@ -52,7 +52,7 @@ class Group:
     """Nodes that one kernel computes.
 
     ``nodes``: names, in order; a node that only moves elements may be in several groups. ``inputs``: values in the
-    order of the workload's inputs. ``output``: the one value that the kernel stores.
+    order of the workload's inputs. ``output``: the only value that the kernel stores.
 
     An *opaque* group runs outside of our kernels: ``workload`` is ``None``, and ``outputs`` lists all of the node's
     outputs.
@@ -362,7 +362,7 @@ class _Grouping:
                 break
 
     def _with_moves(self, nodes: Sequence[Node]) -> list[Node]:
-        """The nodes with all moves in front of them."""
+        """The nodes, extended by all moves in front."""
         found = self._stated(nodes)
         wider = list(nodes)
         if found is None:
@@ -435,7 +435,7 @@ class _Grouping:
                 self._merge(group, needed, reading)
 
     def _merge(self, group: _Open, needed: set[str], reading: Mapping[str, list[_Open]]) -> None:
-        """Merges a chain into the one row reduction or other chain that is its only reader.
+        """Merges a chain into its only reader, if that is a row reduction or another chain.
 
         The chain's output is then no longer ``needed``. ``reading``: the groups that read a value, by its name.
         """

@@ -37,7 +37,7 @@ class Node:
 
     @property
     def output(self) -> str:
-        """The one output of an operation that is not opaque."""
+        """The only output of an operation that is not opaque."""
         return self.outputs[0]
 
     @property

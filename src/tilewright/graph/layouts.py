@@ -17,7 +17,8 @@ MOST_STATES = 1 << 12
 """Largest number of states that the dynamic programme keeps, cheapest first. Each live value is in one of four
 states."""
 NO_KERNEL = 1.0
-"""Seconds charged for a group that has a kernel in the other layout only: a slower implementation would compute it."""
+"""Seconds charged for a group without a kernel in its layout, but with one for the opposite layout: a slower
+implementation would compute it."""
 
 FIRST, LAST, BOTH, NOWHERE = range(4)
 """State of a value: channels first, channels last, or both after a move. ``NOWHERE``: its only reader computes it."""

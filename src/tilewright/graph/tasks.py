@@ -41,8 +41,8 @@ class GraphTask:
 MOVED = 128
 """Operations per moved element above which channels last is assumed to pay.
 
-Moving an element takes about as long as 50 operations of a convolution, and channels last saves a third to a half of
-the convolution's time.
+Moving an element takes about as long as 50 operations of a convolution. Channels last saves a third to a half of a
+convolution's time.
 """
 
 

@@ -40,7 +40,7 @@ class Expanding:
         self._local = {(f.domain, f.name): f for f in model.proto.functions}
 
     def expand(self, node: Any) -> Expanded | None:
-        """The expansion of a node; ``None`` for a node that has none, or none known at import."""
+        """The expansion of a node; ``None`` for a node without an expansion that is known at import."""
         if (node.domain, node.op_type) in self._local:
             function = self._local[node.domain, node.op_type]
             return Expanded(self._called(node, function, {a.name: a for a in function.attribute_proto}))

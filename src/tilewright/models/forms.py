@@ -135,7 +135,7 @@ def _gaining(network: Network, library: Library, inputs: Mapping[str, Array]) ->
 
 
 def _elsewhere(extracted: Extracted, library: Library, device: DeviceName | None) -> str:
-    """Names other targets for which the model's tasks were tuned; empty if there are none."""
+    """Names of other targets for which the model's tasks were tuned, in a sentence; empty without any."""
     return next(filter(None, (library.resolver.elsewhere(t.workload, device) for t in extracted.tasks)), "")
 
 

@@ -320,8 +320,8 @@ OTHERWISE = "it is stated otherwise for some of the sizes"
 def imported(model: Model) -> Imported:
     """The model as a graph. Raises ``UsageError`` for inputs and weights that cannot be read.
 
-    Each operator is stated by one expression for all sizes. It is left to onnxruntime if a comparison of sizes has no
-    answer for the whole range, or if the import at fixed sizes states it differently.
+    Each operator is stated by one expression for all sizes. It is left to onnxruntime in two cases: a comparison of
+    sizes has no answer for the whole range, or the import at fixed sizes states the operator differently.
     """
     leave: dict[str, str] = {}
     while True:

@@ -26,8 +26,8 @@ MOST_PARTS = 16
 class Types:
     """The known types of values, inferred node by node in the model's order.
 
-    Inference computes no values, so a file cannot make it allocate memory. With symbolic sizes types are those of the
-    greatest sizes; ``lengths`` are integers that follow from sizes.
+    Inference computes no values, so a file cannot make it allocate memory. With symbolic sizes, types hold the greatest
+    sizes; ``lengths`` are integers that follow from sizes.
     """
 
     def __init__(self, model: Model, constants: dict[str, Array], lengths: dict[str, Array]) -> None:

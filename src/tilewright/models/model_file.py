@@ -142,8 +142,8 @@ def _whole(given: object) -> TypeGuard[int]:
 def read_model(path: str | os.PathLike[str] | Model, sizes: Mapping[str, Size] | None = None) -> Model:
     """The model in a file, or a model that was read for other sizes, with the shapes of its inputs.
 
-    ``sizes``: sizes of dynamic axes, by name. Raises ``UsageError`` for a missing or damaged file, an operator set that
-    is too new, an axis without a size, an invalid range, and a size of an unknown axis.
+    ``sizes``: sizes of dynamic axes, by name. Raises ``UsageError`` for a missing or damaged file, and for an operator
+    set that is too new. Raises it also for an axis without a size, an invalid range, and a size of an unknown axis.
     """
     if isinstance(path, Model):
         return prepared(path.proto, sizes, path.path)

@@ -54,7 +54,7 @@ def place_of(target: str = "auto", device: str = "auto") -> tuple[Target, Device
     """The target of the kernels and the device that runs them; ``None`` for the processor.
 
     ``target`` and ``device`` as ``tilewright tune`` takes them. Raises ``UsageError`` for names that are unknown or do
-    not fit together, and ``TargetUnavailable`` where this machine lacks what they need.
+    not fit together, and ``TargetUnavailable`` where this machine lacks the device or its tools.
     """
     backend = choose_backend(target, device)
     if backend.in_process:

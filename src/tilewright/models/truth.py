@@ -35,8 +35,8 @@ class Truth:
     """Runs a model node by node in float64; ``run(inputs)`` takes arrays by name and returns the outputs by name.
 
     The interpreter evaluates every operator that kernels could compute. Other operators run in onnxruntime with float64
-    in place of other reals, or else in ONNX's reference. Casts in the model still round. ``narrow``: operators that
-    none of them computes in float64, so that they ran in their own type.
+    in place of other reals, or else in ONNX's reference. Casts in the model still round. ``narrow``: operators without
+    a float64 computation, which ran in their own type.
     """
 
     def __init__(self, imported: Imported) -> None:

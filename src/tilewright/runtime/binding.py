@@ -26,7 +26,7 @@ class ConstantPlan(Signed):
     >>> call(x, out=y)  # doctest: +SKIP
 
     Called itself, with all inputs, it prepacks the constant inputs in every call. Bound arrays are copied, so later
-    changes of them do not matter.
+    changes do not matter.
     """
 
     def __init__(self, checked: Checked, make: Make) -> None:

@@ -87,7 +87,7 @@ def empty(shape: Sequence[int], dtype: Any, align: int = 1) -> Array:
 
 
 Run = Callable[[Sequence[Array], Sequence[Array]], None]
-"""Computes outputs from inputs; all of them are checked, and none overlap."""
+"""Computes outputs from inputs; all arrays are checked, and outputs overlap no other array."""
 
 
 def each_out(out: Any) -> tuple[Any, ...]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Found:
-    """A look-up's result: the kernel or ``None``, and ``reason``: why there is none, or notes on the choice.
+    """A look-up's result: the kernel, or ``None``. ``reason``: why no kernel was found, or notes on the choice.
 
     ``elsewhere``: kernels exist, but none runs here.
     """
@@ -118,7 +118,7 @@ def choose(entries: Sequence[Entry], place: Place) -> Found:
     if not fitting:
         counts = each(str(e.target.threads) for e in sound)
         return Found(None, f"tuned only for {counts} threads, and no more than {limit} may run")
-    # Of two programs under one name, the user means the one tuned last.
+    # Of two programs under one name, the user means the latest.
     latest = max(fitting, key=lambda e: e.updated).workload_key
     model = place.model
     best = max(

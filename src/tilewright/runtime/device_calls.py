@@ -1,6 +1,6 @@
 """Calls of operators with arrays on a device, by tuned kernels on the arrays' current stream.
 
-The rules are those of calls on the CPU: a kernel answers exactly the shapes, dtypes and attributes it was tuned for.
+The rules are as for calls on the CPU: a kernel answers exactly the shapes, dtypes and attributes it was tuned for.
 Without a kernel, a built-in operator goes to the array's framework, and a user's operator is an error. Nothing is
 compiled, and nothing waits for the device.
 """

@@ -15,12 +15,12 @@ class Explanation(Json):
     """How calls with these parameters are answered, and why.
 
     ``tier``: ``exact`` (a kernel tuned for the parameters) or ``range`` (one tuned for a range that holds them).
-    Without a tuned kernel: one compiled from the schedule of the ``nearest`` tuned sizes, from the schedule that the
-    cost model predicts to be fastest (``foreseen``), or from the template's ``default``; or ``fallback`` (NumPy, or the
-    interpreter for your own operator). ``reason``: one line for a person. ``schedule``: the kernel's knobs.
-    ``seconds``: the kernel's final time. ``device_model``: the hardware on which it was tuned. ``run``: the tuning run.
-    ``rounding``: bound on the kernel's rounding error relative to the program's order of summation, above 1 for another
-    order (docs/tolerances.md).
+    Without a tuned kernel, a kernel is compiled: from the schedule of the ``nearest`` tuned sizes, from the cost
+    model's choice (``foreseen``), or from the template's ``default``. ``fallback`` is NumPy, or the interpreter for
+    your own operator. ``reason``: one line for a person. ``schedule``: the kernel's knobs. ``seconds``: the kernel's
+    final time. ``device_model``: the hardware on which it was tuned. ``run``: the tuning run. ``rounding``: bound on
+    the kernel's rounding error relative to the program's order of summation, above 1 for another order
+    (docs/tolerances.md).
     """
 
     tier: str

@@ -9,8 +9,8 @@ PAGE = 4096
 LINES = 13
 """Padding between values in cache lines, an odd number.
 
-Without it, equal offsets of values of whole pages would share a set of the first-level cache, and kernels that access
-three or four of them would exhaust its ways.
+Without it, equal offsets of values of whole pages would share a set of the first-level cache. Kernels that access three
+or four values would exhaust its ways.
 """
 
 

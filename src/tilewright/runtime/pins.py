@@ -35,7 +35,7 @@ class Pins:
     labels: Mapping[Slot, str]
 
     def holds(self, e: Entry) -> bool:
-        """Whether a kernel is the one that its task is pinned to."""
+        """Whether a kernel is its task's pinned kernel."""
         return self.kernels.get(slot_of(e)) == (e.sha256, e.schedule.key)
 
     def require(self, entries: Iterable[Entry], where: object) -> None:

@@ -247,7 +247,8 @@ class Table:
     ) -> bool:
         """Makes a plan answer calls like ``(*args, **keywords)`` from now on, or with ``counts`` a function.
 
-        ``counts``: the addresses of two counters that such a call increments. Returns whether the entry was added.
+        ``counts``: the addresses of two counters that the function's calls increment. Returns whether the entry was
+        added.
         """
         names = tuple(keywords)
         keep = tuple((n, v) for n, v in keywords.items() if n != "out")

@@ -431,7 +431,7 @@ def _constant(entry: Entry) -> dict[str, Value]:
 
 
 def _unknown(op: str, given: Mapping[str, Any], store: Kernels) -> UsageError:
-    """The error for an unknown operator, or for one that is known only with other parameters."""
+    """The error for an unknown operator, or for an operator that is known only with other parameters."""
     known = store.workloads(op)
     if not known:
         names = sorted({*store.names(), *OPERATORS})

@@ -34,11 +34,11 @@ class Served:
 
     ``call``: the users' callable, ``(inputs..., out=None)``. ``checked``: a slower callable with equal results, which
     gives the reasons of errors. ``native``: whether ``call`` is a builtin that a dispatcher's table accepts.
-    ``kernel``: the kernel, for callers that launch it themselves; ``None`` for NumPy. ``tally``: the counter for such
-    callers. ``looks``: whether ``call`` checks the inputs' values first.
+    ``kernel``: the kernel, for callers that launch it themselves; ``None`` for NumPy. ``tally``: the counter for calls
+    of ``kernel``. ``looks``: whether ``call`` checks the inputs' values first.
 
-    On a device ``call`` and ``checked`` are one plan, which takes arrays on the device and runs on their owner's
-    current stream, and ``on_device`` replaces ``kernel``.
+    On a device ``call`` and ``checked`` are one plan for arrays on the device, which runs on their owner's current
+    stream. ``on_device`` replaces ``kernel``.
     """
 
     explanation: Explanation
@@ -55,7 +55,7 @@ class Served:
 class Answer:
     """The answer to a kind of call: the kernel ``served``, or none, so that the caller uses its own means.
 
-    ``tally``: the counter of such calls. ``why``: without a kernel, a reason for messages, or empty.
+    ``tally``: the counter of calls of this kind. ``why``: without a kernel, a reason for messages, or empty.
     """
 
     tally: Tally

@@ -85,7 +85,7 @@ def _require(
 def _private_group(status: os.stat_result) -> bool:
     """Whether the group is this user's own: of equal name, primary, and without other members.
 
-    Many systems give each user such a group, and make new files writable by it.
+    Many systems give each user a group of this kind, and make new files writable by it.
     """
     if status.st_uid == 0 or status.st_gid == 0:
         return False

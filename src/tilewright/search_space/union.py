@@ -66,7 +66,8 @@ class UnionSpace:
             yield from space
 
     def sample(self, rng: random.Random) -> Schedule:
-        """A template uniformly among those with a legal schedule, then one of its schedules uniformly."""
+        """A schedule: first its template is drawn uniformly among templates with a legal schedule, then the
+        schedule."""
         live = self.live
         return live[int(rng.random() * len(live)) if len(live) > 1 else 0].sample(rng)
 

@@ -41,8 +41,8 @@ def place(
     """Replaces parts of a graph by the kernels that ``find`` returns; ``None`` if no part has a kernel.
 
     ``weights``: names of the graph's inputs that are parameters; ``keep``: whether they seldom change, so that kernels
-    may keep them prepacked. ``fuses``: Inductor compiles the remaining operators, and keeps those that a kernel would
-    not speed up.
+    may keep them prepacked. ``fuses``: Inductor compiles the remaining operators, and keeps operators that a kernel
+    would not speed up.
     """
     placing, covers = prepared(module, find, weights, keep, fuses)
     kernels = None if placing is None else placing.run()

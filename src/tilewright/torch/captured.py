@@ -73,7 +73,7 @@ def handing_on() -> AbstractContextManager[Any]:
 
 
 class Captured:
-    """A module compiled for an example: ``made``. ``compile`` compiles its graphs, also those of later calls."""
+    """A module compiled for an example: ``made``. ``compile`` compiles its graphs, also graphs of later calls."""
 
     def __init__(self, module: torch.nn.Module, example: Sequence[Any], compile: Compile) -> None:
         self.module, self.example, self.compile = module, example, compile

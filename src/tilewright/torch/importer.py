@@ -44,7 +44,7 @@ NO_EXTENTS: Extents = MappingProxyType({})
 def spec_of(node: Node, extents: Extents = NO_EXTENTS) -> TensorSpec | None:
     """The specification of a node's tensor; ``None`` for a value that is no dense tensor on a device with kernels.
 
-    Symbolic sizes become ``extents``; without extents they are the sizes of the call that PyTorch traced.
+    Symbolic sizes become ``extents``; without extents they have their value in the call that PyTorch traced.
     """
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor) or not has_kernels(value.device) or value.layout is not torch.strided:
@@ -89,8 +89,8 @@ def imported(
 ) -> Imported | None:
     """The graph of a module; ``None`` for a module without tensor outputs.
 
-    ``weights``: inputs that seldom change. ``extents``: symbolic sizes that stay symbolic; remaining sizes are those of
-    the call that PyTorch traced.
+    ``weights``: inputs that seldom change. ``extents``: symbolic sizes that stay symbolic; remaining sizes have their
+    value in the call that PyTorch traced.
     """
     importer = _Importer(weights, extents)
     outputs: list[str] = []

@@ -150,7 +150,7 @@ class Packed:
 class Placed:
     """A kernel that replaces a part of a graph.
 
-    ``orders``: for weights, by the input's number, the order of axes in which the kernel reads them. Such weights are
+    ``orders``: for weights, by the input's number, the order of axes in which the kernel reads them. These weights are
     copied once, like weights that the kernel prepacks.
     """
 
@@ -203,7 +203,7 @@ class Placed:
         return dense.clone() if dense.data_ptr() % self._align else dense
 
     def _of(self, inputs: Sequence[torch.Tensor]) -> Packed:
-        """The weights as the kernel reads them, packed again if the given weights are not those that were packed."""
+        """The weights as the kernel reads them, packed again if the given weights differ from the packed weights."""
         storages = [inputs[n].untyped_storage() for n in self._kept]
         key = tuple(s._cdata for s in storages)
         watched = tuple(

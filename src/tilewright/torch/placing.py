@@ -90,7 +90,7 @@ class Placing:
         return None if served is None else _seconds(served) + CALL_SECONDS
 
     def served(self, group: Group) -> Served | None:
-        """The kernel of a group; ``None`` if there is none, or if it cannot or should not be placed."""
+        """The kernel of a group; ``None`` without a kernel, or if it cannot or should not be placed."""
         if group.workload is None or not self.placeable(group):
             return None
         key = (group.workload.key, group.inputs, group.output)

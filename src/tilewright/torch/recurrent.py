@@ -1,8 +1,8 @@
 """Rewrites ``nn.RNN``, ``nn.GRU`` and ``nn.LSTM`` in Dynamo graphs, before PyTorch decomposes them.
 
-PyTorch turns such a layer into one operator of several results, or into the operators of every step. Here each layer
-and direction becomes the input product of all steps and ``torch.ops.tilewright.recurrent``, which a kernel computes. If
-a layer has no kernel, the graph stays unchanged.
+PyTorch turns a layer into one operator of several results, or into the operators of every step. Here each layer and
+direction becomes the input product of all steps and ``torch.ops.tilewright.recurrent``, which a kernel computes. If a
+layer has no kernel, the graph stays unchanged.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Handlers of ATen and ONNX operators; a handler adds the graph operations that compute a node's outputs.
 
 :data:`ATEN` and :data:`ONNX` hold the handlers by name. An importer compares the shape and element type of a handler's
-result with those that PyTorch or ONNX state. Where they differ, the node stays with PyTorch or onnxruntime.
+result with PyTorch's or ONNX's statement. Where they differ, the node stays with PyTorch or onnxruntime.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Quantised values, which are integers with a scale and a zero point, and products of them."""
+"""Quantised values, which are integers with a scale and a zero point, and their products."""
 
 from __future__ import annotations
 

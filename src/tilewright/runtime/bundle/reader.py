@@ -35,7 +35,7 @@ _COLUMNS: Mapping[str, Any] = {
     "own": int, "created": float, "peak_fraction": float | None, "strategy": str | None, "versions": str | None,
     "compiler": str, "flags": str, "source_sha256": str, "source_parts": list[str], "program_sha256": str,
 }  # fmt: skip
-"""Types of a row's columns beyond those of an entry."""
+"""Types of a row's columns beyond an entry's columns."""
 
 _MEND = "Ask its author, or build it again"
 
