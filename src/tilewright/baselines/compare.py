@@ -52,9 +52,9 @@ class Ratio:
 class Comparison:
     """Every baseline that ran, and the reasons why further baselines were skipped.
 
-    ``peak_flops``: the cores' peak operations per second, sampled in every round for as long as a kernel runs.
-    ``peak_fraction``: our kernel's fraction of it, paired. ``our_seconds``: seconds of one call. ``run``: the tuning
-    run of our kernel, if it was tuned on this device model.
+    ``peak_flops``: the cores' peak in FLOP/s, sampled in every round for as long as a kernel runs. ``peak_fraction``:
+    our kernel's fraction of it, paired. ``our_seconds``: seconds of one call. ``run``: the tuning run of our kernel, if
+    it was tuned on this device model.
     """
 
     ratios: tuple[Ratio, ...]
@@ -175,7 +175,7 @@ def _child(request: dict[str, Any], environment: dict[str, str], threads: int) -
     return reply
 
 
-# --------------------------------------------------------------------------- in the child
+# --------------------------------------------------------------------------- child process
 
 
 def _main() -> None:

@@ -195,7 +195,7 @@ def _moved_spec(spec: TensorSpec) -> TensorSpec:
     return TensorSpec(named_last(spec.name), shape, spec.dtype)
 
 
-# --------------------------------------------------------------------------- a group with channels last
+# --------------------------------------------------------------------------- channels-last variants
 
 
 def _variant(graph: Graph, group: Group, nodes: Sequence[Node], turned: bool) -> tuple[Graph, Group] | None:

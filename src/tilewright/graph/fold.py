@@ -93,7 +93,7 @@ def _scaled(graph: Graph, norm: Node) -> tuple[Array, Array]:
     return scale, shift
 
 
-# --------------------------------------------------------------------------- elementwise operations of concatenations
+# --------------------------------------------------------------------------- elementwise operations on concatenations
 
 # Each elementwise operation joins the kernel that computes its part of the concatenation.
 

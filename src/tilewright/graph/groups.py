@@ -246,7 +246,7 @@ class _Grouping:
         self._rest()
         return self._finished()
 
-    # ----------------------------------------------------------------- growing
+    # ----------------------------------------------------------------- growing groups
 
     def _closures(self, start: Sequence[Node], allowed: frozenset[str]) -> Iterator[list[Node]]:
         """Growing lists of nodes from ``start`` on, each with only the last node's output visible outside."""
@@ -348,7 +348,7 @@ class _Grouping:
             nodes = [[node], *longer][self._longest(longer, family)]
         self._take(family, nodes, *state_nodes(self.graph, nodes))
 
-    # ----------------------------------------------------------------- moves in front of a group
+    # ----------------------------------------------------------------- reading through moves
 
     def _read_through(self, group: _Open) -> None:
         """Reads moved operands from their original place, where the family still takes the program."""
@@ -393,7 +393,7 @@ class _Grouping:
         every = {n.name: n for n in (*before, *nodes)}
         return sorted(every.values(), key=lambda n: self.graph.position[n.name])
 
-    # ----------------------------------------------------------------- what is left
+    # ----------------------------------------------------------------- remaining operations
 
     def _needed(self) -> set[str]:
         """Values that are read outside of the group that computes them."""
@@ -534,7 +534,7 @@ def _ordered(graph: Graph, groups: Sequence[Group]) -> tuple[Group, ...]:
     return tuple(done)
 
 
-# --------------------------------------------------------------------------- axes in another order
+# --------------------------------------------------------------------------- permuted axes
 
 # A last permutation becomes the order of the stages' axes before it, so that no kernel moves elements afterwards.
 

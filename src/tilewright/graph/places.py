@@ -90,7 +90,7 @@ def in_place(graph: Graph) -> Mapping[str, int]:
         if node.operation == "cat" and offset is not None:
             sizes = {name: places.size(name) for name in node.inputs}
             fixed = any(places.of(name).value in graph.constants for name in node.inputs)
-            few = 2 * sum(sizes[n] for n in anchored) <= sum(sizes.values())  # else copying is no slower
+            few = 2 * sum(sizes[n] for n in anchored) <= sum(sizes.values())  # then in place saves nothing
             offset = None if fixed or few or not places.join(node.output, node.inputs) else 0
         elif offset is not None:
             places.view(node.output, node.reads[0], offset)

@@ -21,7 +21,7 @@ from tilewright.models.model_file import Model, Size, operator_name, read_model
 
 @dataclass(frozen=True, eq=False)
 class Extracted:
-    """A model cut into groups and tasks for a target."""
+    """A model cut into groups, with its tasks for a target."""
 
     imported: Imported
     channels: Channels

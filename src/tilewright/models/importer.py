@@ -196,7 +196,7 @@ class Importer(Importing):
             self._whole = whole
         return ""
 
-    # ----------------------------------------------------------------- for handlers
+    # ----------------------------------------------------------------- interface of handlers
 
     def wanted(self, node: Any) -> list[str]:
         """The node's outputs that are read."""
@@ -219,7 +219,7 @@ class Importer(Importing):
         get = self.onnx.helper.get_attribute_value
         return {a.name: _text(get(a)) for a in node.attribute}
 
-    # ----------------------------------------------------------------- what is not stated
+    # ----------------------------------------------------------------- nodes that handlers do not state
 
     def _check_known(self, node: Any) -> None:
         if self.opset < OPSETS[0] and self.types.since(node, self.opset) != self.types.since(node, OPSETS[0]):
@@ -306,7 +306,7 @@ def _text(value: Any) -> Any:
     return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
-# --------------------------------------------------------------------------- open sizes
+# --------------------------------------------------------------------------- symbolic sizes
 
 # A model with symbolic sizes is imported once for all sizes, and compared with imports at fixed sizes.
 

@@ -127,7 +127,7 @@ class InferenceSession:
         elif all(_size(d) for arg in self._inputs.values() for d in arg.shape):
             self.network(smallest)
 
-    # ----------------------------------------------------------------- what onnxruntime's sessions tell
+    # ----------------------------------------------------------------- descriptions, as of onnxruntime's sessions
 
     def get_inputs(self) -> list[NodeArg]:
         """Name, type and shape of each input."""

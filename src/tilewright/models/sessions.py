@@ -259,7 +259,7 @@ NAMES = {
 """onnxruntime's names of element types that differ from NumPy's."""
 
 
-# --------------------------------------------------------------------------- other element types
+# --------------------------------------------------------------------------- replaced element types
 
 
 def _uses(proto: Any, kind: int) -> bool:

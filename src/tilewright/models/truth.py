@@ -156,7 +156,7 @@ def _alike(value: Any, like: Any) -> bool:
     return error_of(value.astype(like.dtype), like) <= ALIKE
 
 
-# --------------------------------------------------------------------------- how far outputs are from it
+# --------------------------------------------------------------------------- errors of outputs
 
 
 @dataclass(frozen=True)

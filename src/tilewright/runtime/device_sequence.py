@@ -213,7 +213,7 @@ class DeviceSequence:
         finally:
             for_now.close()
 
-    # ----------------------------------------------------------------- the launches for some sizes
+    # ----------------------------------------------------------------- launches at given sizes
 
     def _bind(self, sizes: Sizes) -> Sequence[_Launches]:
         stages = []

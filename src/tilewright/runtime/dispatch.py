@@ -230,7 +230,7 @@ class Dispatch:
         elif served.native and args[0].dtype.kind != "c":
             self._table.add(args, keywords, served.call)
 
-    # ----------------------------------------------------------------------- what could have been
+    # ----------------------------------------------------------------------- warnings of missed kernels
 
     def _say(self, reason: str, message: str) -> None:
         if reason not in self._said:
@@ -256,7 +256,7 @@ class Dispatch:
             what = f"{self.__name__}: a kernel is tuned for these shapes, but {change}"
             self._say(reason, f"{what}. NumPy answers instead")
 
-    # ----------------------------------------------------------------------- other ways to answer
+    # ----------------------------------------------------------------------- answers without a kernel's own arrays
 
     def _strange(self, args: tuple[Any, ...], attributes: dict[str, Any], out: Any, keywords: dict[str, Any]) -> Any:
         """Answers calls whose arguments are not all plain arrays; numpy may accept them."""

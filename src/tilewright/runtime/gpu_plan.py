@@ -347,7 +347,7 @@ class GpuPlan(Signed):
                 self.kernel.queue(pointers, workspace, stream)
         self.tally.add()
 
-    # ----------------------------------------------------------------------- checks in full
+    # ----------------------------------------------------------------------- full checks
 
     def _view(self, a: Any, spec: TensorSpec, output: bool = False) -> GpuArray:
         name = f"{self.__name__}: {spec.name}"

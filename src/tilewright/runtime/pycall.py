@@ -51,7 +51,7 @@ class _Exchange(ctypes.Structure):
     ]  # fmt: skip
 
 
-# --------------------------------------------------------------------------- where things are
+# --------------------------------------------------------------------------- offsets of objects' fields
 
 
 @lru_cache(maxsize=1)

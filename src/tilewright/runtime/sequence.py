@@ -95,7 +95,7 @@ class KernelSequence:
             run_calls(bound.calls)
         return {n: made[n] if n in made else bound.views[n].of(made, own=True) for n in self.outputs}
 
-    # ----------------------------------------------------------------- the calls for some sizes
+    # ----------------------------------------------------------------- calls at given sizes
 
     def _bind(self, sizes: Sizes) -> _Bound:
         kernels = [s.kernel(sizes) for s in self._steps]
@@ -144,7 +144,7 @@ class KernelSequence:
         copy = self._copies.get(name)
         return self._slots.stored(self._constants[name], name) if copy is None else copy
 
-    # ----------------------------------------------------------------- where values lie
+    # ----------------------------------------------------------------- memory of values
 
     def _address(self, name: str, sizes: Sizes) -> int:
         """The constant address of a value; 0 for a value whose address each run sets."""

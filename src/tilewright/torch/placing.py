@@ -80,7 +80,7 @@ class Placing:
                 self._place(group)
         return self._kernels
 
-    # ----------------------------------------------------------------- what there is
+    # ----------------------------------------------------------------- looking kernels up
 
     def seconds(self, group: Group) -> float | None:
         """Measured seconds of a group's or move's kernel and its call; ``None`` without a kernel."""
@@ -159,7 +159,7 @@ class Placing:
             if value != name
         )
 
-    # ----------------------------------------------------------------- putting it there
+    # ----------------------------------------------------------------- placing kernels
 
     def _move(self, move: Group) -> None:
         """Adds a value in the other layout, right behind the node that gives it."""

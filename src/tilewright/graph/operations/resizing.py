@@ -71,7 +71,7 @@ register("resample", "gather", _resample)
 register("repeat_interleave", "move", _repeat_interleave)
 
 
-# --------------------------------------------------------------------------- places and weights
+# --------------------------------------------------------------------------- positions and weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -372,7 +372,7 @@ def _onnx_resize(build: OnnxBuild, node: Any, a: Attributes) -> None:
     build.add("where", [build.constant(mask), beyond, made], node.output[0])
 
 
-# --------------------------------------------------------------------------- sampled positions
+# --------------------------------------------------------------------------- grid sampling
 
 
 MODES, PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")

@@ -369,7 +369,7 @@ def _onnx_instance_norm(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
     build.add("group_norm", node.input, node.output[0], num_groups=channels, eps=a.get("epsilon", 1e-5))
 
 
-# --------------------------------------------------------------------------- norms of sums beside the elements
+# --------------------------------------------------------------------------- norms over windows, axes and groups
 
 # Sums of squares or powers over neighbouring channels, windows, axes and groups.
 

@@ -210,7 +210,7 @@ refuse("its condition is known only when the model runs", "If")
 refuse("how many rounds it takes is known only when the model runs, or is very many", "Loop", "Scan")
 
 
-# --------------------------------------------------------------------------- tensors that follow from numbers
+# --------------------------------------------------------------------------- generated tensors
 
 
 MOST = 1 << 20
