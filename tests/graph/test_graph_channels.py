@@ -136,10 +136,10 @@ def turned_block() -> Graph:
     return m.b.build([z, alone])
 
 
-@pytest.mark.parametrize("turned", [False, True])
-def test_permutations_between_the_two_orders_are_views_of_what_has_channels_last(turned: bool) -> None:
+@pytest.mark.parametrize("as_views", [False, True])
+def test_permutations_between_the_two_orders_are_views_of_what_has_channels_last(as_views: bool) -> None:
     graph = turned_block()
-    channels = channels_last(graph, grouped(graph, in_place(graph)), turned)
+    channels = channels_last(graph, grouped(graph, in_place(graph)), as_views)
     inputs = graphs.random_inputs(graph)
     wanted = graphs.by_nodes(graph, inputs)
     for last in (False, True):
@@ -149,7 +149,7 @@ def test_permutations_between_the_two_orders_are_views_of_what_has_channels_last
             np.testing.assert_allclose(got[name], wanted[name], rtol=1e-9, atol=1e-9)
         permutations = [g for g in groups if g.workload and g.name.startswith("permute")]
         views = [g.output for g in groups if g.family == "view" and g.nodes]
-        if last and turned:
+        if last and as_views:
             assert len(permutations) == 1  # of the output that has channels first
             assert views == [graph.outputs[1]]
 
@@ -159,7 +159,7 @@ def test_a_permutation_of_a_permuted_value_is_no_view() -> None:
     x = m.add("conv2d", m.b.input("x", (1, 3, 3, 3), "float32"), m.weight(3, 3, 1, 1))
     y = m.add("permute", m.add("neg", m.add("permute", x, dims=(0, 2, 3, 1))), dims=(0, 2, 3, 1))
     graph = m.b.build([m.add("relu", y), m.add("max_pool2d", x, kernel_size=(2, 2))])
-    channels = channels_last(graph, grouped(graph, in_place(graph)), turned=True)
+    channels = channels_last(graph, grouped(graph, in_place(graph)), as_views=True)
     inputs = graphs.random_inputs(graph)
     groups = chosen(channels, lambda g: (1.0 if is_last(g) else 9.0) if g.nodes else 0.8)
     got, wanted = graphs.by_groups(channels.graph, groups, inputs), graphs.by_nodes(graph, inputs)

@@ -104,10 +104,10 @@ def original(value: str, rank: int) -> tuple[str, tuple[int, ...]]:
     return value, tuple(range(rank))
 
 
-def channels_last(graph: Graph, groups: Sequence[Group], turned: bool = False) -> Channels:
+def channels_last(graph: Graph, groups: Sequence[Group], as_views: bool = False) -> Channels:
     """The groups, with channels-last variants of convolutions, windows, and groups connected to them.
 
-    ``turned``: whether a permutation between the two layouts may become a view of a value with channels last.
+    ``as_views``: whether a permutation between the two layouts may become a view of a value with channels last.
     """
     nodes = {n.name: n for n in graph.nodes}
     found: dict[str, tuple[Graph, Group]] = {}
@@ -116,11 +116,11 @@ def channels_last(graph: Graph, groups: Sequence[Group], turned: bool = False) -
     for g in _over_space(graph, [g for g in groups if g.workload is not None], nodes):
         own = [nodes[n] for n in g.nodes]
         inside = _joined(graph, joins, g)
-        variant = _variant(graph, g, inside + own, turned) if inside else None
+        variant = _variant(graph, g, inside + own, as_views) if inside else None
         if variant is not None:
             joined[g.output] = tuple(n.output for n in inside)
         else:
-            variant = _variant(graph, g, own, turned)
+            variant = _variant(graph, g, own, as_views)
         if variant is not None:
             found[g.output] = variant
     alone = {v for values in joined.values() for v in values}
@@ -198,7 +198,7 @@ def _moved_spec(spec: TensorSpec) -> TensorSpec:
 # --------------------------------------------------------------------------- channels-last variants
 
 
-def _variant(graph: Graph, group: Group, nodes: Sequence[Node], turned: bool) -> tuple[Graph, Group] | None:
+def _variant(graph: Graph, group: Group, nodes: Sequence[Node], as_views: bool) -> tuple[Graph, Group] | None:
     """The group with channels last, and a graph of that group alone; ``None`` where the group has no channels-last
     form."""
     rank = _rank(graph, nodes)
@@ -210,7 +210,8 @@ def _variant(graph: Graph, group: Group, nodes: Sequence[Node], turned: bool) ->
     computed = False
     try:
         for node in nodes:
-            dims = tuple(node.attributes.get("dims", ())) if turned and rank > 3 and node.operation == "permute" else ()
+            movable = as_views and rank > 3 and node.operation == "permute"
+            dims = tuple(node.attributes.get("dims", ())) if movable else ()
             there, back = dims == _order(rank), dims == _first(rank)
             plain = bool(given.intersection(node.reads)) and not there
             attributes = dict(node.attributes) if plain or there or back else _attributes(graph, node, rank)

@@ -97,7 +97,7 @@ def extract(
 def extracted(model: Imported, target: Target | None = None) -> Extracted:
     """The tasks of a model that was read."""
     graph = model.graph
-    channels = channels_last(graph, grouped(graph, in_place(graph)), turned=True)
+    channels = channels_last(graph, grouped(graph, in_place(graph)), as_views=True)
     return Extracted(model, channels, target or parse_target("cpu"))
 
 
