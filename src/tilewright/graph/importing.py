@@ -61,7 +61,7 @@ class Importing:
         """A value under another name."""
         return self.reshaped(name, self.shape(name), output)
 
-    def turned(self, name: str) -> str | None:
+    def transposed_source(self, name: str) -> str | None:
         """See ``handlers.Build``."""
         return None
 

@@ -123,7 +123,7 @@ class _Importer(Importing):
         except (Left, TilewrightError, ArithmeticError, LookupError, TypeError, ValueError) as e:
             self._opaque(node, source, spec, getattr(e, "message", None) or str(e) or type(e).__name__)
 
-    def turned(self, name: str) -> str | None:
+    def transposed_source(self, name: str) -> str | None:
         node = self.nodes.get(name)
         source: Any = node.args[0] if node is not None and node.args else None
         if not isinstance(source, Node) or not dense(source) or len(source.meta["val"].shape) != 2:

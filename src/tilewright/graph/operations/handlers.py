@@ -56,7 +56,7 @@ class Build(Protocol):
     def same(self, name: str, output: str) -> str:
         """A value under another name."""
 
-    def turned(self, name: str) -> str | None:
+    def transposed_source(self, name: str) -> str | None:
         """The row-major matrix whose transpose a value is, or ``None``: weights are read in their stored layout."""
 
 

@@ -50,7 +50,7 @@ for _state in (
 @aten("mm")
 def _mm(build: Build, call: Call) -> None:
     x, y = call.operand("input"), call.operand("mat2")
-    weight = build.turned(y)
+    weight = build.transposed_source(y)
     build.add("matmul" if weight is None else "linear", [x, y if weight is None else weight], call.output)
 
 
@@ -60,7 +60,7 @@ def _added(build: Build, call: Call) -> None:
     names = [n for n in call.arguments if n not in ("input", "alpha", "beta")]
     bias, x, y = (call.operand(n) for n in ("input", *names))
     alpha, beta = call["alpha"], call["beta"]
-    weight = build.turned(y) if len(build.shape(y)) == 2 else None
+    weight = build.transposed_source(y) if len(build.shape(y)) == 2 else None
     if weight is not None and alpha == beta == 1 and build.shape(bias) == call.spec.shape[1:]:
         build.add("linear", [x, weight, bias], call.output)
         return
