@@ -17,7 +17,7 @@ WINDOW = ((2, 1), (1,), (1,), 1)
     ("name", "args", "op", "params", "places"),
     [
         ("matmul", (A, B), "matmul", {"m": 4, "n": 5, "k": 6}, (0, 1)),
-        ("matmul", (A, Tensor((6, 5), "float32", dense=False, turned=True)), "matmul",
+        ("matmul", (A, Tensor((6, 5), "float32", dense=False, transposed=True)), "matmul",
          {"m": 4, "n": 5, "k": 6, "trans_b": True}, (0, 1)),
         ("matmul", (Tensor((2, 4, 6), "float32"), B), "matmul", {"m": 8, "n": 5, "k": 6}, (0, 1)),
         ("bmm", (Tensor((2, 4, 6), "float32"), Tensor((2, 6, 5), "float32")), "batch_matmul",

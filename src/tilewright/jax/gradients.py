@@ -36,8 +36,8 @@ def _by_jax(function: Callable[..., Array], arrays: Sequence[Array], flow: Array
     return dict(zip(wanted, back(flow), strict=True))
 
 
-def _product(a: Array, b: Array, turned_a: bool = False, turned_b: bool = False) -> Array:
-    return primitive.bind("matmul", (Slot(turned_a), Slot(turned_b)), a, b)
+def _product(a: Array, b: Array, transposed_a: bool = False, transposed_b: bool = False) -> Array:
+    return primitive.bind("matmul", (Slot(transposed_a), Slot(transposed_b)), a, b)
 
 
 def _rows(a: Array) -> Array:
@@ -54,7 +54,7 @@ def _summed(a: Array, shape: tuple[int, ...]) -> Array:
 def _of_product(
     name: str, form: Form, arrays: Sequence[Array], out: Array, flow: Array, wanted: Sequence[int]
 ) -> Grads:
-    (a, b), (of_a, of_b) = arrays, (s.turned for s in form)
+    (a, b), (of_a, of_b) = arrays, (s.transposed for s in form)
     if a.dtype != b.dtype or min(a.ndim, b.ndim) < 2:
         return {}
     found: Grads = {}

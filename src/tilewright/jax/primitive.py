@@ -36,8 +36,8 @@ def _alike(arrays: Sequence[Array]) -> Sequence[Array]:
 
 def own(name: str, form: Form, *arrays: Array) -> Array:
     """The operator's result by JAX alone."""
-    turned = [a.turned for a in form if isinstance(a, Slot)]
-    given = [jnp.swapaxes(a, -1, -2) if t else a for a, t in zip(arrays, turned, strict=True)]
+    transposed = [a.transposed for a in form if isinstance(a, Slot)]
+    given = [jnp.swapaxes(a, -1, -2) if t else a for a, t in zip(arrays, transposed, strict=True)]
     return FORMULAS[name](*filled(form, given))
 
 

@@ -21,10 +21,10 @@ _THROUGH = tuple(os.path.dirname(str(m.__file__)) for m in (jax, tilewright))
 
 @dataclass(frozen=True)
 class Slot:
-    """A slot for an array among an operator's arguments. ``turned``: whether its last two axes are stored
-    transposed."""
+    """A slot for an array among an operator's arguments. ``transposed``: whether its last two axes are stored
+    swapped."""
 
-    turned: bool = False
+    transposed: bool = False
 
 
 Form = tuple[Any, ...]
@@ -89,9 +89,9 @@ class Serving(InUse):
 
 def _described(slot: Slot, a: Any) -> Tensor:
     shape = tuple(a.shape)
-    if slot.turned:
+    if slot.transposed:
         shape = (*shape[:-2], shape[-1], shape[-2])
-    return Tensor(shape, str(a.dtype), dense=not slot.turned, turned=slot.turned)
+    return Tensor(shape, str(a.dtype), dense=not slot.transposed, transposed=slot.transposed)
 
 
 serving = Serving()

@@ -35,15 +35,15 @@ Arguments = Sequence[Any]
 class Tensor:
     """The properties of a tensor that requests depend on.
 
-    ``dense``: whether it is dense and row-major. ``turned``: whether it is not ``dense``, but would be with its last
-    two axes transposed. ``order``: for a tensor that is dense with permuted axes, the axes from outermost to innermost
-    in memory. ``plain``: whether its memory holds its elements as they are, without lazy conjugation or negation.
+    ``dense``: whether it is dense and row-major. ``transposed``: whether only its transpose (last two axes swapped) is
+    dense. ``order``: for a tensor that is dense with permuted axes, the axes from outermost to innermost in memory.
+    ``plain``: whether its memory holds its elements as they are, without lazy conjugation or negation.
     """
 
     shape: tuple[int, ...]
     dtype: str
     dense: bool = True
-    turned: bool = False
+    transposed: bool = False
     plain: bool = True
     order: tuple[int, ...] = ()
 
@@ -61,7 +61,7 @@ class Tensor:
 
         Raises :class:`NoRequest` where they are dense in neither order.
         """
-        if not (self.dense or self.turned):
+        if not (self.dense or self.transposed):
             raise NoRequest("strides")
         batch = (math.prod(self.shape[:-2]),) if self.rank > 2 else ()
         return not self.dense, (*batch, *(self.shape[-2:] if self.dense else self.shape[:-3:-1]))

@@ -22,10 +22,10 @@ def _described(a: Any) -> Any:
         return a
     plain = a.layout is torch.strided and not a.is_neg() and not a.is_conj()
     dense = plain and a.is_contiguous()
-    turned = plain and not dense and a.dim() > 1 and a.transpose(-1, -2).is_contiguous()
+    transposed = plain and not dense and a.dim() > 1 and a.transpose(-1, -2).is_contiguous()
     order: tuple[int, ...] = ()
     if plain and not dense:
         strides = a.stride()
         order = tuple(sorted(range(a.dim()), key=lambda d: (-strides[d], d)))
         order = order if a.permute(order).is_contiguous() else ()
-    return Tensor(tuple(a.shape), _DTYPES.get(a.dtype, str(a.dtype)), dense, turned, plain, order)
+    return Tensor(tuple(a.shape), _DTYPES.get(a.dtype, str(a.dtype)), dense, transposed, plain, order)
