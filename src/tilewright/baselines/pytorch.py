@@ -112,16 +112,16 @@ def _matmul(p: Params, t: dict[str, Tensor], constants: frozenset[str]) -> Varia
             lambda a, w: after(f.linear(a, w, bias)) + (0 if residual is None else residual), (a, b.t().contiguous())
         )
     if b_name in constants and a.ndim == 2 and a.dtype in (torch.float32, torch.bfloat16):
-        turned = b.t().contiguous()
-        packed = torch.ops.mkldnn._reorder_linear_weight(turned, a.shape[0])
+        transposed = b.t().contiguous()
+        packed = torch.ops.mkldnn._reorder_linear_weight(transposed, a.shape[0])
         found["oneDNN, packed"] = Variant(
             lambda a, w: finish(torch.ops.mkldnn._linear_pointwise(a, w, None, "none", [], "")), (a, packed)
         )
         backends: Any = torch.backends
         if a.dtype == torch.float32 and backends.mkl.is_available():
-            mkl = torch.ops.mkl._mkl_reorder_linear_weight(turned, a.shape[0])
+            mkl = torch.ops.mkl._mkl_reorder_linear_weight(transposed, a.shape[0])
             found["MKL, packed"] = Variant(
-                lambda a, w, o: finish(torch.ops.mkl._mkl_linear(a, w, o, None, a.shape[0])), (a, mkl, turned)
+                lambda a, w, o: finish(torch.ops.mkl._mkl_linear(a, w, o, None, a.shape[0])), (a, mkl, transposed)
             )
     return found
 

@@ -49,11 +49,11 @@ def _transposed(
     dilation: Sequence[int],
 ) -> Array:
     spatial, (ci, co, *sizes) = _AXES[-rank:], weight.shape
-    turned = jnp.flip(weight, range(2, rank + 2)).reshape(groups, ci // groups, co, *sizes)
-    turned = turned.swapaxes(1, 2).reshape(groups * co, ci // groups, *sizes)
+    flipped = jnp.flip(weight, range(2, rank + 2)).reshape(groups, ci // groups, co, *sizes)
+    flipped = flipped.swapaxes(1, 2).reshape(groups * co, ci // groups, *sizes)
     edges = [d * (k - 1) - p for d, k, p in zip(dilation, sizes, padding, strict=True)]
     made = jax.lax.conv_general_dilated(
-        x, turned, (1,) * rank, [(e, e + more) for e, more in zip(edges, output_padding, strict=True)],
+        x, flipped, (1,) * rank, [(e, e + more) for e, more in zip(edges, output_padding, strict=True)],
         lhs_dilation=stride, rhs_dilation=dilation, feature_group_count=groups,
         dimension_numbers=(f"NC{spatial}", f"OI{spatial}", f"NC{spatial}"),
     )  # fmt: skip

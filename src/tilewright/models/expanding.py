@@ -151,14 +151,14 @@ class Expanding:
         made, first = Expanded([]), node.output[0]
         for k in range(count):
             taken = []
-            for n, (name, axis, turned) in enumerate(zip(scanned, axes, backwards, strict=True)):
+            for n, (name, axis, backward) in enumerate(zip(scanned, axes, backwards, strict=True)):
                 at, part = f"{first}/at/{k}/{n}", f"{first}/slice/{k}/{n}"
-                made.constants[at] = np.array(count - 1 - k if turned else k, np.int64)
+                made.constants[at] = np.array(count - 1 - k if backward else k, np.int64)
                 made.nodes.append(self._onnx.helper.make_node("Gather", [name, at], [part], axis=axis))
                 taken.append(part)
             values = self._round(made, f"{first}/{k}", graph, [*values, *taken], 0, stacked, len(values))
-        for names, turned in zip(stacked, a.get("scan_output_directions", [0] * len(stacked)), strict=True):
-            if turned:
+        for names, backward in zip(stacked, a.get("scan_output_directions", [0] * len(stacked)), strict=True):
+            if backward:
                 names.reverse()
         self._finish(made, node, values, stacked, a.get("scan_output_axes", [0] * len(stacked)))
         return made

@@ -32,8 +32,8 @@ def _rotary_embedding(
         place = (p if cos.shape[0] != 1 else te.minimum(p, 0), i, e // 2 % half if interleaved else e % half)
         other = e + 1 - e % 2 * 2 if interleaved else (e + half) % r
         first = te.cast(e % 2 if interleaved else e // half, "int32")
-        turned = value(input[p, h, i, other]) * value(sin[place])
-        made = value(input[p, h, i, e]) * value(cos[place]) + te.select(first == 0, -turned, turned)
+        rotated = value(input[p, h, i, other]) * value(sin[place])
+        made = value(input[p, h, i, e]) * value(cos[place]) + te.select(first == 0, -rotated, rotated)
         return te.select(e < r, made, value(input[p, h, i, e]))
 
     return te.compute(input.shape, point)
@@ -54,9 +54,9 @@ def _fused_matmul(build: OnnxBuild, node: Any, a: Attributes) -> None:
     if a.get("transBatchA") or a.get("transBatchB"):
         raise Left("it exchanges batches")
     operands = []
-    for name, turned in zip(node.input, (a.get("transA"), a.get("transB")), strict=True):
+    for name, transposed in zip(node.input, (a.get("transA"), a.get("transB")), strict=True):
         rank = len(build.shape(name))
-        if turned and rank > 1:
+        if transposed and rank > 1:
             name = build.add("permute", [name], dims=(*range(rank - 2), rank - 1, rank - 2))
         operands.append(name)
     alpha = a.get("alpha", 1.0)
@@ -103,8 +103,8 @@ def _gelus(build: OnnxBuild, node: Any, a: Attributes) -> None:
     if len(node.input) > 1 and node.input[1]:
         x = build.add("add", node.input[:2])
     if node.op_type == "QuickGelu":
-        turned = build.add("sigmoid", [build.add("mul", [x, _scalar(build, x, a.get("alpha", 1.702))])])
-        build.add("mul", [x, turned], node.output[0])
+        gate = build.add("sigmoid", [build.add("mul", [x, _scalar(build, x, a.get("alpha", 1.702))])])
+        build.add("mul", [x, gate], node.output[0])
         return
     build.add("gelu", [x], node.output[0], approximate="tanh" if node.op_type == "FastGelu" else "none")
 
@@ -255,9 +255,9 @@ def _group_query_attention(build: OnnxBuild, node: Any, a: Attributes) -> None:
             build.reshaped(build.add("slice", [t], dim=0, start=0, end=s), (1, s, build.shape(t)[1]))
             for t in (cos, sin)
         ]
-        turned = bool(a.get("rotary_interleaved"))
-        query = build.add("rotary_embedding", [query, *angles], interleaved=turned)
-        key = build.add("rotary_embedding", [key, *angles], names[1] or None, interleaved=turned)
+        interleaved = bool(a.get("rotary_interleaved"))
+        query = build.add("rotary_embedding", [query, *angles], interleaved=interleaved)
+        key = build.add("rotary_embedding", [key, *angles], names[1] or None, interleaved=interleaved)
     val = split_heads(build, v, a["kv_num_heads"], names[2] or None)
     _attended(build, a, [query, key, val], "", "", True, names[0])
 
@@ -298,8 +298,8 @@ def _rotary(build: OnnxBuild, node: Any, a: Attributes) -> None:
         if width and build.shape(table)[-1] != width // 2:
             table = build.add("slice", [table], dim=2, start=0, end=width // 2)
         angles.append(table)
-    turned = bool(a.get("interleaved"))
+    interleaved = bool(a.get("interleaved"))
     output = node.output[0] if len(shape) == 4 else None
-    made = build.add("rotary_embedding", [heads, *angles], output, interleaved=turned)
+    made = build.add("rotary_embedding", [heads, *angles], output, interleaved=interleaved)
     if output is None:
         joined_heads(build, made, node.output[0])

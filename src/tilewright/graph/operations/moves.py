@@ -91,10 +91,10 @@ def _cat(*tensors: te.TensorRef, dim: int = 0) -> te.TensorRef:
 
 
 def _flip(input: te.TensorRef, dims: Sequence[int]) -> te.TensorRef:
-    turned = set(several_dims("flip", tuple(dims), len(input.shape))) if dims else set()
+    flipped = set(several_dims("flip", tuple(dims), len(input.shape))) if dims else set()
     return te.compute(
         input.shape,
-        lambda *i: input[tuple(input.shape[d] - 1 - x if d in turned else x for d, x in enumerate(i))],
+        lambda *i: input[tuple(input.shape[d] - 1 - x if d in flipped else x for d, x in enumerate(i))],
     )
 
 
@@ -450,21 +450,21 @@ def _onnx_slice(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
         starts, ends = build.numbers(node.input[1]), build.numbers(node.input[2])
         given = [build.numbers(n) if n else None for n in (*node.input[3:5], "", "")]
     axes, steps = given[0] or tuple(range(len(starts))), given[1] or (1,) * len(starts)
-    taken, turned = [], set()
+    taken, flipped = [], set()
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         axis %= len(shape)
         begin, stop = part_of(start, end, step, shape[axis])
         if step < 0:  # slice forwards, then flip
             count = max(0, -(-(begin - stop) // -step))
             begin, stop, step = begin + (count - 1) * step, begin + 1, -step
-            turned.add(axis)
+            flipped.add(axis)
         if (begin, stop, step) != (0, shape[axis], 1):
             taken.append((axis, begin, stop, step))
     for k, (axis, begin, stop, step) in enumerate(taken):
-        output = node.output[0] if k == len(taken) - 1 and not turned else None
+        output = node.output[0] if k == len(taken) - 1 and not flipped else None
         x = build.add("slice", [x], output, dim=axis, start=begin, end=stop, step=step)
-    if turned:
-        build.add("flip", [x], node.output[0], dims=tuple(sorted(turned)))
+    if flipped:
+        build.add("flip", [x], node.output[0], dims=tuple(sorted(flipped)))
     elif not taken:
         build.same(x, node.output[0])
 

@@ -315,8 +315,8 @@ def _onnx_cumsum(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
     if not a.get("reverse"):
         build.add("cumsum", [x], node.output[0], dim=dim)
         return
-    turned = build.add("cumsum", [build.add("flip", [x], dims=(dim,))], dim=dim)
-    build.add("flip", [turned], node.output[0], dims=(dim,))
+    flipped = build.add("cumsum", [build.add("flip", [x], dims=(dim,))], dim=dim)
+    build.add("flip", [flipped], node.output[0], dims=(dim,))
 
 
 @onnx("Softmax", "LogSoftmax")

@@ -52,8 +52,8 @@ def _reverse_sequence(
 
     def point(*i: te.Expr) -> te.Expr:
         last = te.cast(lengths[i[batch_dim]], INDEX) - 1
-        turned = tuple(last - x if d == time_dim else x for d, x in enumerate(i))
-        return te.select(i[time_dim] <= last, input[turned], input[i])
+        reversed_index = tuple(last - x if d == time_dim else x for d, x in enumerate(i))
+        return te.select(i[time_dim] <= last, input[reversed_index], input[i])
 
     return te.compute(input.shape, point)
 
