@@ -71,7 +71,7 @@ class OnProcessor(Computed):
 
     def run(self, values: Mapping[str, Array], sizes: Sizes) -> Values:
         given = {n: values[n] for n in self.inputs}
-        check_foreseen(self.graph, {n: given[n] for n in self.foreign}, sizes)
+        check_shapes(self.graph, {n: given[n] for n in self.foreign}, sizes)
         out = self.sequence.run(given, sizes) if self.sequence is not None else {}
         return {**out, **passed_on(self.graph, self.passed, given, sizes)}
 
@@ -125,23 +125,23 @@ def passed_on(graph: Graph, passed: Mapping[str, Place], given: Mapping[str, Arr
     return out
 
 
-def check_foreseen(graph: Graph, given: Mapping[str, Array], sizes: Sizes) -> None:
-    """Raises :class:`Unforeseen` for a value whose shape differs from the shape that the sizes give."""
+def check_shapes(graph: Graph, given: Mapping[str, Array], sizes: Sizes) -> None:
+    """Raises :class:`UnexpectedShape` for a value whose shape differs from the shape that the sizes give."""
     if not sizes:
         return
     for n, array in given.items():
-        foreseen = shape_at(graph.values[n].shape, sizes) if n in graph.values else array.shape
-        if array.shape != foreseen:
-            raise Unforeseen(n, array.shape, foreseen, sizes)
+        expected = shape_at(graph.values[n].shape, sizes) if n in graph.values else array.shape
+        if array.shape != expected:
+            raise UnexpectedShape(n, array.shape, expected, sizes)
 
 
-class Unforeseen(UsageError):
+class UnexpectedShape(UsageError):
     """onnxruntime gives a value another shape than the model's symbolic sizes predict."""
 
-    def __init__(self, name: str, shape: tuple[int, ...], foreseen: tuple[int, ...], sizes: Sizes) -> None:
+    def __init__(self, name: str, shape: tuple[int, ...], expected: tuple[int, ...], sizes: Sizes) -> None:
         shown = " ".join(f"--size {n}={size}" for n, size in sizes.items())
         super().__init__(
-            f"{name} has the shape {shape}, and {foreseen} was foreseen", f"Run these sizes alone: {shown}"
+            f"{name} has the shape {shape}, and {expected} was foreseen", f"Run these sizes alone: {shown}"
         )
 
 
@@ -184,7 +184,7 @@ class OnDevice(Computed):
 
     def _run(self, names: Sequence[str], values: Mapping[str, Array], sizes: Sizes) -> Values:
         given = {n: values[n] for n in names}
-        check_foreseen(self.graph, given, sizes)
+        check_shapes(self.graph, given, sizes)
         return {**self.sequence.run(self.stage, given, sizes), **passed_on(self.graph, self.passed, values, sizes)}
 
 

@@ -16,7 +16,7 @@ from tilewright.core import TilewrightError, UsageError
 from tilewright.errors import nearest
 from tilewright.forking import ForkLock
 from tilewright.measure.comparing import Comparison
-from tilewright.models.computed import Unforeseen
+from tilewright.models.computed import UnexpectedShape
 from tilewright.models.extract import extracted
 from tilewright.models.forms import fastest
 from tilewright.models.importer import imported
@@ -173,7 +173,7 @@ class InferenceSession:
         )
         made = None
         if network is not None and as_they_are:
-            with suppress(Unforeseen):  # then by a network for these shapes alone
+            with suppress(UnexpectedShape):  # then by a network for these shapes alone
                 made = network.run(input_feed)
         made = self.computed(input_feed) if made is None else made
         return [made[n] for n in wanted]
@@ -221,7 +221,7 @@ class InferenceSession:
         shapes = {n: a.shape for n, a in given.items()}
         try:
             return self.network(shapes).run(given)
-        except Unforeseen:
+        except UnexpectedShape:
             return self._of_size(shapes).run(given)
 
     def input(self, name: str) -> NodeArg:
