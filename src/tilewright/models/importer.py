@@ -17,7 +17,7 @@ from tilewright.kernels.expression.expr import INTEGERS
 from tilewright.models.expanding import Expanding
 from tilewright.models.folding import Folding
 from tilewright.models.inference import Types
-from tilewright.models.lengths import Lengths, lengths_of, open_lengths
+from tilewright.models.lengths import Lengths, has_symbolic_lengths, lengths_of
 from tilewright.models.model_file import OPSETS, Array, Model, onnx_module, operator_name
 from tilewright.models.sessions import dtype_kind, dtype_name, reads_of
 
@@ -156,7 +156,7 @@ class Importer(Importing):
         if found is None or kind is None or not kind.tensor_type.elem_type:
             return False
         (name,), dtype = node.output, dtype_name(kind.tensor_type.elem_type)
-        if not open_lengths(found):
+        if not has_symbolic_lengths(found):
             self.known_as(name, found.astype(dtype))
             return True
         self.lengths[name] = Lengths(found, dtype)
@@ -267,16 +267,16 @@ class Importer(Importing):
         """A value's ``TypeProto`` for every size; ``None`` for a value of unknown type."""
         if not self.model.open_sizes or name not in self.builder.values:
             return self.types.of(name)
-        return None if name in self.unshaped else self.types.open_type(self.spec(name))
+        return None if name in self.unshaped else self.types.symbolic_type(self.spec(name))
 
     def _keep(self, node: Any) -> None:
         self._producer.update((n, len(self._nodes)) for n in node.output if n)
         self._nodes.append(node)
 
-    def _open_output(self, node: Any, spec: TensorSpec, reads: Sequence[str]) -> TensorSpec | None:
+    def _symbolic_output(self, node: Any, spec: TensorSpec, reads: Sequence[str]) -> TensorSpec | None:
         """The specification of an onnxruntime output with symbolic sizes; ``None`` if its shape is not known for every
         size."""
-        stated = self.types.open_output(node, spec, {n: self._kind(n) for n in reads})
+        stated = self.types.symbolic_output(node, spec, {n: self._kind(n) for n in reads})
         if stated is not None or any(n in self.unshaped or n not in self.builder.values for n in reads):
             return stated
         return self.types.fitted_output(node, spec, {n: self.spec(n) for n in reads}, self.lengths)
@@ -292,7 +292,7 @@ class Importer(Importing):
         changes = any(n in self.lengths or n in self.unshaped or varies(self._shape_of(n)) for n in reads)
         for output, spec in self.types.of_outputs(node).items():
             if spec is not None and changes:
-                spec = self._open_output(node, spec, reads)
+                spec = self._symbolic_output(node, spec, reads)
             if spec is None:
                 self.unshaped.add(output)
             outputs.append(spec or TensorSpec(output, (), "unknown"))

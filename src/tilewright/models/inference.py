@@ -89,18 +89,17 @@ class Types:
                         self._known[name] = kind
         return found
 
-    def open_type(self, spec: TensorSpec) -> Any:
+    def symbolic_type(self, spec: TensorSpec) -> Any:
         """A tensor's type whose symbolic dimensions are named by their expressions."""
         shape = [repr(n) if isinstance(n, Extent) else n for n in spec.shape]
         self._named.update((repr(n), n) for n in spec.shape if isinstance(n, Extent))
         return self.onnx.helper.make_tensor_type_proto(dtype_kind(spec.dtype), shape)
 
-    def open_output(self, node: Any, spec: TensorSpec, given: Mapping[str, Any]) -> TensorSpec | None:
+    def symbolic_output(self, node: Any, spec: TensorSpec, given: Mapping[str, Any]) -> TensorSpec | None:
         """An output's specification with symbolic dimensions, by ONNX's inference; ``None`` where inference does not
         find them.
 
-        ``spec``: the output at the greatest sizes. ``given``: types of the node's inputs, as :meth:`open_type` returns
-        them.
+        ``spec``: the output at the greatest sizes. ``given``: types of the node's inputs, from :meth:`symbolic_type`.
         """
         if None in given.values():
             return None
@@ -137,7 +136,7 @@ class Types:
         self, node: Any, name: str, shapes: Mapping[str, TensorSpec], lengths: Mapping[str, Lengths], sizes: Sizes
     ) -> tuple[int, ...] | None:
         """An output's shape at these sizes, by ONNX's inference."""
-        given = {n: self.open_type(s.at(sizes)) for n, s in shapes.items()}
+        given = {n: self.symbolic_type(s.at(sizes)) for n, s in shapes.items()}
         data = self._shown(given, self._fixed)
         data |= {n: self.onnx.numpy_helper.from_array(lengths[n].at(sizes), n) for n in given if n in lengths}
         made = self._inferred(node, given, data)

@@ -61,7 +61,7 @@ def lengths_of(node: Any, known: Callable[[str], Array | None], shape_of: Shapes
     return made if made is not None and made.size <= MOST else None
 
 
-def open_lengths(lengths: Array) -> bool:
+def has_symbolic_lengths(lengths: Array) -> bool:
     """Whether an array of lengths depends on symbolic sizes."""
     return any(isinstance(n, Extent) for n in lengths.reshape(-1))
 
@@ -95,7 +95,7 @@ def _axes(read: Read, a: Mapping[str, Any]) -> tuple[int, ...] | None:
 
 def _whole(values: Array) -> tuple[int, ...]:
     """Integers that are independent of symbolic sizes. Raises ``ValueError``."""
-    if open_lengths(values):
+    if has_symbolic_lengths(values):
         raise ValueError("of many sizes")
     return tuple(int(n) for n in values.reshape(-1))
 
