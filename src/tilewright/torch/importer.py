@@ -19,7 +19,7 @@ from tilewright.graph import Graph
 from tilewright.graph.importing import Importing
 from tilewright.graph.ir import Array
 from tilewright.graph.operations import ATEN, REFUSED, Left
-from tilewright.graph.operations.handlers import Call, Open, Value
+from tilewright.graph.operations.handlers import Call, Symbolic, Value
 from tilewright.torch.devices import has_kernels
 from tilewright.torch.extents import length
 
@@ -253,7 +253,7 @@ def _argument(value: Any, extents: Extents, numbers: Mapping[str, str]) -> Any:
         if isinstance(given, torch.SymInt):
             with suppress(LookupError):
                 return length(given.node.expr, extents)
-        return Value(numbers.get(value.name, value.name)) if isinstance(given, torch.Tensor) else Open()
+        return Value(numbers.get(value.name, value.name)) if isinstance(given, torch.Tensor) else Symbolic()
     if isinstance(value, torch.dtype):
         return _dtype_name(value)
     if isinstance(value, list | tuple):

@@ -85,7 +85,7 @@ def cut_out(module: GraphModule, inputs: Sequence[Node], output: Node, sizes: Ma
 
 
 @dataclass(frozen=True, eq=False)
-class _Open:
+class _SymbolicPart:
     """A part's program, stated once for all sizes.
 
     ``symbols``: the ranges of the call's sizes, in their order; ``sizes``: the extents of the workload's sizes.
@@ -109,7 +109,7 @@ class Sized:
 
     def __init__(self, find: Callable[[Workload], Served | None], part: GraphModule) -> None:
         self.find, self.part = find, part
-        self._open = _opened(part)  # first, as tracing one size overwrites the nodes' values
+        self._symbolic = _symbolic_part(part)  # first, as tracing one size overwrites the nodes' values
         self._lock = ForkLock()
         self._workloads: dict[Any, Workload | None] = {}
         self._placed: dict[Any, Placed | None] = {}
@@ -141,7 +141,7 @@ class Sized:
             return self._placed[key]
 
     def _of_sizes(self, inputs: Sequence[torch.Tensor], sizes: Sequence[int]) -> Workload | None:
-        found = None if self._open is None else self._open.at(sizes)
+        found = None if self._symbolic is None else self._symbolic.at(sizes)
         return self._stated(inputs, sizes) if found is None else found
 
     def _stated(self, inputs: Sequence[torch.Tensor], sizes: Sequence[int]) -> Workload | None:
@@ -169,9 +169,9 @@ def _program(part: GraphModule, extents: Extents = NO_EXTENTS) -> tuple[Workload
     return program_workload("part", program), sizes_of_nodes(found.graph, found.graph.nodes)
 
 
-def _opened(part: GraphModule) -> _Open | None:
+def _symbolic_part(part: GraphModule) -> _SymbolicPart | None:
     """A part stated for every size of its ranges, if PyTorch bounds all of its sizes."""
     extents = extents_of(part)
     symbols = [n.meta["val"].node.expr for n in part.graph.nodes if n.op == "placeholder" and is_size(n)]
     found = _program(part, extents) if symbols and all(s in extents for s in symbols) else None
-    return None if found is None else _Open(found[0], tuple(extents[s] for s in symbols), found[1])
+    return None if found is None else _SymbolicPart(found[0], tuple(extents[s] for s in symbols), found[1])

@@ -26,7 +26,7 @@ class Value(str):
     """The name of a graph's value, as opposed to strings and numbers among the arguments."""
 
 
-class Open:
+class Symbolic:
     """The placeholder among arguments for a number that each call gives."""
 
 
@@ -68,7 +68,7 @@ class Call:
     """A call of an ATen operator: ``operator``, without its overload.
 
     ``arguments``: by the schema's names (``self`` is ``input``); tensors as :class:`Value`, numbers that each call
-    gives as :class:`Open`, element types by name. ``given``: names of arguments that differ from their defaults.
+    gives as :class:`Symbolic`, element types by name. ``given``: names of arguments that differ from their defaults.
     ``result``: index of the requested result, 0 for an operator with one result. ``spec``: the result's shape and
     element type; ``output``: its name.
     """
@@ -83,7 +83,9 @@ class Call:
     def __getitem__(self, name: str) -> Any:
         """An argument. Raises :class:`Left` where a number in it changes from call to call."""
         found = self.arguments[name]
-        if isinstance(found, Open) or (isinstance(found, list | tuple) and any(isinstance(x, Open) for x in found)):
+        if isinstance(found, Symbolic) or (
+            isinstance(found, list | tuple) and any(isinstance(x, Symbolic) for x in found)
+        ):
             raise Left(f"{name} changes from call to call")
         return found
 
