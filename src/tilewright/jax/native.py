@@ -121,7 +121,7 @@ def answer(served: Served, arrays: Sequence[Any], library: int) -> list[Any]:
     kernel, checked = served.kernel, served.checked
     results = [jax.ShapeDtypeStruct(s.shape, s.dtype) for s in checked.outputs]
     few = len(checked.inputs) + len(results) <= _MOST
-    direct = kernel is not None and not kernel.prepacks and not served.looks and few
+    direct = kernel is not None and not kernel.prepacks and not served.checks_ranges and few
     own = native() if direct else None
     if own is not None:
         call = jax.ffi.ffi_call(TARGET, results, vmap_method="sequential")

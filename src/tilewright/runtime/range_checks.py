@@ -13,23 +13,23 @@ from tilewright.forking import steady
 from tilewright.runtime.checked import Run
 
 Array = np.ndarray[Any, Any]
-Look = Callable[[Sequence[Array]], None]
+RangeCheck = Callable[[Sequence[Array]], None]
 """A check of all inputs of a call, which raises ``ValueError`` for a value outside of its input's range."""
 
 
-def looking(look: Look | None, run: Run) -> Run:
+def with_check(check: RangeCheck | None, run: Run) -> Run:
     """``run`` with its inputs checked first."""
-    if look is None:
+    if check is None:
         return run
 
-    def looked(arrays: Sequence[Array], outs: Sequence[Array]) -> None:
-        look(arrays)
+    def checked(arrays: Sequence[Array], outs: Sequence[Array]) -> None:
+        check(arrays)
         run(arrays, outs)
 
-    return looked
+    return checked
 
 
-def look_at(workload: Workload) -> Look | None:
+def range_check(workload: Workload) -> RangeCheck | None:
     """The check of a workload's inputs; ``None`` if no input has a range of values (``te.input(..., low=, high=)``)."""
     with steady:
         from tilewright.kernels.expression.numerics import decode
@@ -38,7 +38,7 @@ def look_at(workload: Workload) -> Look | None:
     tensors = Program.loads(workload.program).inputs
     limited = [n for n, t in enumerate(tensors) if t.low is not None or t.high is not None]
 
-    def look(arrays: Sequence[Array]) -> None:
+    def check(arrays: Sequence[Array]) -> None:
         for n in limited:
             low, high = tensors[n].low, tensors[n].high
             values = decode(arrays[n], tensors[n].dtype)
@@ -51,4 +51,4 @@ def look_at(workload: Workload) -> Look | None:
                     + (said or f"between {low:g} and {high:g}")
                 )
 
-    return look if limited else None
+    return check if limited else None

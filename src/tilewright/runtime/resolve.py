@@ -29,10 +29,10 @@ from tilewright.runtime.entry import Entry
 from tilewright.runtime.explain import Explanation, explained
 from tilewright.runtime.gpu import DeviceKey, GpuRuntime
 from tilewright.runtime.kernels import Kernels
-from tilewright.runtime.limits import look_at
 from tilewright.runtime.misses import Misses
 from tilewright.runtime.numpy_fallback import runner
 from tilewright.runtime.pycall import Builtins, current
+from tilewright.runtime.range_checks import range_check
 from tilewright.runtime.serving import Answer, Served, serve_kernel, serve_numpy
 from tilewright.runtime.stats import REASONS, UNTUNED, Cell, Counters
 from tilewright.runtime.tuned import Serving, Tuned, shared
@@ -349,10 +349,10 @@ class Resolver:
         explanation = explained(entry, reason)
         if device is not None:
             return self.gpu.serve(explanation, entry, device)
-        look = look_at(_stored_workload(self.store, entry)) if self._check else None
+        check = range_check(_stored_workload(self.store, entry)) if self._check else None
         return serve_kernel(
             explanation, entry.inputs, entry.outputs, self._kernel(self._library(entry), entry), entry.seconds,
-            self.counters.tally(entry.tier), look,
+            self.counters.tally(entry.tier), check,
         )  # fmt: skip
 
     def _untuned(self, workload: Workload, reason: str) -> Served:
@@ -369,11 +369,11 @@ class Resolver:
         except TilewrightError as e:
             explanation = replace(explanation, reason=f"{reason}; and {e.message}")
             default = None
-        look = look_at(workload) if self._check else None
+        check = range_check(workload) if self._check else None
         if default is None:
             explanation = replace(explanation, reason=f"{explanation.reason}; {runner(workload)[1]} answers")
             tally = self.counters.tally("fallback", self.missed(workload, "untuned"))
-            return serve_numpy(explanation, workload, tally, look)
+            return serve_numpy(explanation, workload, tally, check)
         explanation = replace(
             explanation,
             tier=default.tier,
@@ -386,7 +386,7 @@ class Resolver:
         )
         expected = workload.flops / (_SLOWEST_FLOPS * default.target.threads)
         tally = self.counters.tally(self.missed(workload, default.tier))
-        return serve_kernel(explanation, workload.inputs, workload.outputs, default.kernel, expected, tally, look)
+        return serve_kernel(explanation, workload.inputs, workload.outputs, default.kernel, expected, tally, check)
 
     def _nearest(self, workload: Workload) -> Schedule | None:
         """The schedule tuned on this machine for the nearest sizes, with all further parameters equal; ``None`` without

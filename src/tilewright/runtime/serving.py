@@ -17,7 +17,7 @@ from tilewright.runtime.binding import ConstantPlan, merged, rest
 from tilewright.runtime.checked import Checked, address, empty, signature
 from tilewright.runtime.explain import Explanation
 from tilewright.runtime.gpu_plan import GpuKernel, GpuPlan
-from tilewright.runtime.limits import Look, looking
+from tilewright.runtime.range_checks import RangeCheck, with_check
 from tilewright.runtime.stats import Tally
 
 Array = np.ndarray[Any, Any]
@@ -35,7 +35,7 @@ class Served:
     ``call``: the users' callable, ``(inputs..., out=None)``. ``checked``: a slower callable with equal results, which
     gives the reasons of errors. ``native``: whether ``call`` is a builtin that a dispatcher's table accepts.
     ``kernel``: the kernel, for callers that launch it themselves; ``None`` for NumPy. ``tally``: the counter for calls
-    of ``kernel``. ``looks``: whether ``call`` checks the inputs' values first.
+    of ``kernel``. ``checks_ranges``: whether ``call`` checks the inputs' values first.
 
     On a device ``call`` and ``checked`` are one plan for arrays on the device, which runs on their owner's current
     stream. ``on_device`` replaces ``kernel``.
@@ -47,7 +47,7 @@ class Served:
     native: bool
     tally: Tally
     kernel: LoadedKernel | None = None
-    looks: bool = False
+    checks_ranges: bool = False
     on_device: GpuKernel | None = None
 
 
@@ -74,19 +74,18 @@ def serve_kernel(
     kernel: LoadedKernel,
     expected_seconds: float,
     tally: Tally,
-    look: Look | None = None,
+    check: RangeCheck | None = None,
 ) -> Served:
-    """A loaded kernel as a callable, which keeps the kernel's library loaded. ``look``: a check of the inputs'
-    values."""
+    """A loaded kernel as a callable, which keeps the kernel's library loaded. ``check``: of the inputs' values."""
 
     def run(arrays: Sequence[Array], outs: Sequence[Array]) -> None:
         kernel.run([address(a) for a in (*arrays, *outs)])
 
     align = kernel.program.align
-    checked = Checked(explanation.op, inputs, outputs, looking(look, run), align=align, tally=tally)
+    checked = Checked(explanation.op, inputs, outputs, with_check(check, run), align=align, tally=tally)
     if not any(s.constant for s in inputs):
-        if look is not None:
-            return Served(explanation, checked, checked, False, tally, kernel, looks=True)
+        if check is not None:
+            return Served(explanation, checked, checked, False, tally, kernel, checks_ranges=True)
         return _native(explanation, checked, kernel, expected_seconds, tally)
 
     def bind(held: Mapping[int, Array]) -> Callable[..., Any]:
@@ -96,18 +95,18 @@ def serve_kernel(
             places[number] = memory.address
 
         def run_bound(arrays: Sequence[Array], outs: Sequence[Array]) -> None:
-            if look is not None:
-                look(merged(held, arrays))
+            if check is not None:
+                check(merged(held, arrays))
             given = iter(arrays)
             kernel.run_packed([p or address(next(given)) for p in places] + [address(a) for a in outs])
 
         bound = Checked(explanation.op, rest(inputs), outputs, run_bound, align=align, tally=tally)
         bound.keep = held, packed
-        if look is not None:
+        if check is not None:
             return bound
         return _native(explanation, bound, kernel, expected_seconds, tally, [*places, *([0] * len(outputs))]).call
 
-    return Served(explanation, ConstantPlan(checked, bind), checked, False, tally, kernel, look is not None)
+    return Served(explanation, ConstantPlan(checked, bind), checked, False, tally, kernel, check is not None)
 
 
 def _native(
@@ -142,9 +141,9 @@ def _native(
     return Served(explanation, call, checked, True, tally, kernel)
 
 
-def serve_numpy(explanation: Explanation, workload: Workload, tally: Tally, look: Look | None = None) -> Served:
+def serve_numpy(explanation: Explanation, workload: Workload, tally: Tally, check: RangeCheck | None = None) -> Served:
     """A workload answered without a kernel, with the usual checks of arguments."""
-    run = looking(look, numpy_fallback.runner(workload)[0])
+    run = with_check(check, numpy_fallback.runner(workload)[0])
     op, inputs, outputs = workload.op, workload.inputs, workload.outputs
 
     def bind(held: Mapping[int, Array]) -> Callable[..., Any]:
