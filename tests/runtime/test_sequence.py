@@ -11,7 +11,7 @@ from runtime_kernels import Built, random
 
 from tilewright.backends.cpu.loader import LoadedKernel, load_bytes
 from tilewright.core import Launch, LaunchProgram, Prepack, TensorSpec, UsageError
-from tilewright.graph import Places
+from tilewright.graph import BufferAssignment
 from tilewright.runtime.sequence import KernelSequence
 from tilewright.runtime.slots import Step
 
@@ -40,7 +40,7 @@ class Made:
         self.values = {n: TensorSpec(n, (1, size), "float32") for n, size in SIZES.items()}
         self.constants: dict[str, Any] = {}
         self.steps = []
-        self.places = Places(self.values)
+        self.buffers = BufferAssignment(self.values)
         for seed, (output, source) in enumerate(products.items()):
             k, n = SIZES[source], SIZES[output]
             self.constants[f"w_{output}"] = random(k, n, seed=seed)
@@ -48,7 +48,7 @@ class Made:
             self.steps.append(step(product(built, k, n, **how), (source, f"w_{output}"), output))
 
     def sequence(self, inputs: Sequence[str], outputs: Sequence[str]) -> KernelSequence:
-        return KernelSequence(self.steps, self.values, self.constants, inputs, outputs, self.places)
+        return KernelSequence(self.steps, self.values, self.constants, inputs, outputs, self.buffers)
 
     def times(self, source: Any, output: str) -> Any:
         return source @ self.constants[f"w_{output}"]
@@ -57,8 +57,8 @@ class Made:
 def joined(built: Built) -> Made:
     """``y`` and ``z`` are written into ``joined``, of which ``part`` is the middle."""
     made = Made(built, {"y": "x", "z": "x", "out": "joined", "second": "part"})
-    assert made.places.join("joined", ["y", "z"])
-    made.places.view("part", "joined", 2)
+    assert made.buffers.join("joined", ["y", "z"])
+    made.buffers.view("part", "joined", 2)
     return made
 
 
@@ -89,7 +89,7 @@ def test_an_output_that_is_part_of_another_is_memory_of_its_own(built: Built) ->
 @pytest.mark.parametrize("outputs", [["out"], ["out", "joined"]])
 def test_an_input_is_copied_into_the_memory_that_it_lies_in(built: Built, outputs: list[str]) -> None:
     made = Made(built, {"z": "x", "out": "joined"})
-    assert made.places.join("joined", ["y", "z"])
+    assert made.buffers.join("joined", ["y", "z"])
     sequence = made.sequence(["x", "y", "unread"], outputs)
     assert sequence.inputs == ("x", "y")
     for seed in (0, 1):
@@ -149,6 +149,6 @@ def test_a_value_that_no_kernel_gives_is_refused(built: Built) -> None:
 
 def test_memory_that_does_not_begin_where_a_kernel_needs_it_is_refused(built: Built) -> None:
     made = Made(built, {"y": "x", "z": "x"}, align=16)
-    assert made.places.join("joined", ["y", "z"])
+    assert made.buffers.join("joined", ["y", "z"])
     with pytest.raises(UsageError, match="z lies 12 bytes into joined"):
         made.sequence(["x"], ["joined"])

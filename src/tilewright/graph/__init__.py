@@ -6,17 +6,19 @@ into kernels, each with a workload that can be tuned and served. The package nee
 
 from __future__ import annotations
 
+from tilewright.graph.buffers import BufferAssignment, BufferSlice, in_place
 from tilewright.graph.channels import Channels, channels_last, named_last, original
 from tilewright.graph.fold import distribute, fold_batch_norms
 from tilewright.graph.groups import Group, grouped
 from tilewright.graph.ir import Graph, GraphBuilder, Node
 from tilewright.graph.layouts import cheapest
 from tilewright.graph.operations import OPERATIONS, Operation, register
-from tilewright.graph.places import Place, Places, in_place
 from tilewright.graph.tasks import GraphTask, refusal, tasks_of
 
 __all__ = [
     "OPERATIONS",
+    "BufferAssignment",
+    "BufferSlice",
     "Channels",
     "Graph",
     "GraphBuilder",
@@ -24,8 +26,6 @@ __all__ = [
     "Group",
     "Node",
     "Operation",
-    "Place",
-    "Places",
     "channels_last",
     "cheapest",
     "distribute",

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 
 from tilewright.core import Extent, TensorSpec, UsageError, Workload
+from tilewright.graph.buffers import contiguous
 from tilewright.graph.fold import CONVOLUTIONS
 from tilewright.graph.groups import Family, Group, in_family, sizes_of_nodes, state_nodes, workload_of
 from tilewright.graph.ir import Graph, GraphBuilder, Node
 from tilewright.graph.operations import OPERATIONS
-from tilewright.graph.places import contiguous
 from tilewright.kernels.nn.sizes import LAYOUTS
 
 Array = np.ndarray[Any, Any]

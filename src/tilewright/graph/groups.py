@@ -80,7 +80,7 @@ def grouped(graph: Graph, views: Mapping[str, int] | None = None) -> tuple[Group
     """The groups of a graph in execution order: each reads only inputs, constants and earlier groups' outputs.
 
     ``views``: the nodes that need no kernel, with the offset of their output in their input, as
-    :func:`~tilewright.graph.places.in_place` returns them. Without ``views`` only reshapes need no kernel.
+    :func:`~tilewright.graph.buffers.in_place` returns them. Without ``views`` only reshapes need no kernel.
     """
     return _Grouping(graph, {n.name: 0 for n in graph.nodes if n.operation in VIEWS} if views is None else views).run()
 

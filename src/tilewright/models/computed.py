@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.core import Extent, UsageError
 from tilewright.extent import Sizes, shape_at
-from tilewright.graph import Graph, Group, Place, Places
+from tilewright.graph import BufferAssignment, BufferSlice, Graph, Group
 from tilewright.models.extract import Extracted
 from tilewright.models.model_file import Array
 from tilewright.models.parts import Part, Parts
@@ -66,7 +66,7 @@ class OnProcessor(Computed):
     graph: Graph
     inputs: Sequence[str]
     foreign: Sequence[str]
-    passed: Mapping[str, Place]
+    passed: Mapping[str, BufferSlice]
     sequence: KernelSequence | None
 
     def run(self, values: Mapping[str, Array], sizes: Sizes) -> Values:
@@ -81,26 +81,26 @@ def on_processor(extracted: Extracted, plan: Parts, part: Part) -> OnProcessor:
     from tilewright.runtime.sequence import KernelSequence
 
     graph = extracted.channels.graph
-    places = Places(graph.values)
-    steps = steps_of(part, plan, places)
-    made = {places.of(n).value for n in (*(s.output for s in steps), *part.inputs)} - {*part.inputs}
-    computed = [o for o in part.outputs if places.of(o).value in made]
-    passed = {o: places.of(o) for o in part.outputs if o not in computed}
-    given_to = (steps, graph.values, graph.constants, part.inputs, computed, places)
+    buffers = BufferAssignment(graph.values)
+    steps = steps_of(part, plan, buffers)
+    made = {buffers.of(n).value for n in (*(s.output for s in steps), *part.inputs)} - {*part.inputs}
+    computed = [o for o in part.outputs if buffers.of(o).value in made]
+    passed = {o: buffers.of(o) for o in part.outputs if o not in computed}
+    given_to = (steps, graph.values, graph.constants, part.inputs, computed, buffers)
     known = {s.name for s in graph.inputs}
     foreign = [n for n in part.inputs if n not in known]
     return OnProcessor(graph, part.inputs, foreign, passed, KernelSequence(*given_to) if computed else None)
 
 
-def steps_of(part: Part, plan: Parts, places: Places) -> list[Step[Any]]:
-    """The kernels of a part in order; the part's views are entered into ``places``."""
+def steps_of(part: Part, plan: Parts, buffers: BufferAssignment) -> list[Step[Any]]:
+    """The kernels of a part in order; the part's views are entered into ``buffers``."""
     from tilewright.runtime.slots import Step
 
     steps = []
     for g in groups_of(part):
         if g.family != "view":
             steps.append(Step(partial(_kernel, plan.kernels[g.output], g.sizes), g.inputs, g.output))
-        elif not places.put(g):
+        elif not buffers.put(g):
             raise UsageError(f"{g.output} does not lie where its parts are written", "Extract the model again")
     return steps
 
@@ -114,7 +114,7 @@ def _kernel(tuned: Tuned[Any], own: Mapping[str, Extent], sizes: Sizes) -> Any:
     return tuned.kernel({n: e.at(sizes) for n, e in own.items()})
 
 
-def passed_on(graph: Graph, passed: Mapping[str, Place], given: Mapping[str, Array], sizes: Sizes) -> Values:
+def passed_on(graph: Graph, passed: Mapping[str, BufferSlice], given: Mapping[str, Array], sizes: Sizes) -> Values:
     """Results that lie in constants or in the host's values, as views."""
     out: Values = {}
     for name, place in passed.items():
@@ -171,7 +171,7 @@ class OnDevice(Computed):
     reads: Sequence[str]
     wanted: Sequence[str]
     made: Sequence[str]
-    passed: Mapping[str, Place]
+    passed: Mapping[str, BufferSlice]
 
     def run(self, values: Mapping[str, Array], sizes: Sizes) -> Values:
         return self._run(self.given, values, sizes)
@@ -193,13 +193,13 @@ def on_device(extracted: Extracted, plan: Parts) -> Sequence[Computed]:
     from tilewright.runtime.device_sequence import DeviceSequence, Stage
 
     graph = extracted.channels.graph
-    places = Places(graph.values)
-    steps = {k: steps_of(p, plan, places) for k, p in enumerate(plan.parts) if p.ours}
+    buffers = BufferAssignment(graph.values)
+    steps = {k: steps_of(p, plan, buffers) for k, p in enumerate(plan.parts) if p.ours}
     if not any(steps.values()):  # only views
         return [on_processor(extracted, plan, plan.parts[k]) for k in steps]
 
     def root(name: str) -> str:
-        return places.of(name).value
+        return buffers.of(name).value
 
     memory = {root(n) for own in steps.values() for s in own for n in s.names}.difference(graph.constants)
     host = dict.fromkeys((*(s.name for s in graph.inputs), *extracted.imported.lengths), -1)  # by value: its part
@@ -210,15 +210,15 @@ def on_device(extracted: Extracted, plan: Parts) -> Sequence[Computed]:
         first = next((k for k in steps if k > host[name] and root(name) in touched[k]), None)
         if first is not None and root(name) in memory:
             given[first].append(name)
-    parts: list[tuple[Part, list[str], dict[str, Place]]] = []
+    parts: list[tuple[Part, list[str], dict[str, BufferSlice]]] = []
     for k in steps:
         part = plan.parts[k]
         asked = {*graph.outputs, *(n for p in plan.parts[k + 1 :] if not p.ours for n in p.inputs)}
         there = {o for o in part.outputs if root(o) in memory and root(o) not in host}
         wanted = [o for o in part.outputs if o in asked and o in there]
-        parts.append((part, wanted, {o: places.of(o) for o in part.outputs if o not in there}))
+        parts.append((part, wanted, {o: buffers.of(o) for o in part.outputs if o not in there}))
     stages = [Stage(steps[k], given[k], wanted) for k, (_, wanted, _) in zip(steps, parts, strict=True)]
-    sequence = DeviceSequence(stages, graph.values, graph.constants, places)
+    sequence = DeviceSequence(stages, graph.values, graph.constants, buffers)
     return [
         OnDevice(
             graph, sequence, number, given[k], [n for n in part.inputs if root(n) in memory], wanted,

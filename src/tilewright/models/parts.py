@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.backends import choose_backend
 from tilewright.core import Target
-from tilewright.graph import Group, Places, cheapest, original
+from tilewright.graph import BufferAssignment, Group, cheapest, original
 from tilewright.measure.local_target import find_local_target
 from tilewright.models.extract import Extracted
 from tilewright.models.sessions import reads_of
@@ -77,7 +77,7 @@ def parts_of(
     kernels: dict[str, Tuned[Any]] = {}
     ours: dict[str, Group] = {}
     written: set[str] = set()  # values that kernels write, and views of them
-    places = Places(graph.values)
+    buffers = BufferAssignment(graph.values)
     available = {s.name for s in graph.inputs} | set(imported.lengths)
     found: dict[str, Tuned[Any] | None] = {}
 
@@ -99,7 +99,7 @@ def parts_of(
             continue
         kernel = None
         if g.family == "view":  # onnxruntime's values would have to be copied into a concatenation of ours
-            served = bool(written.intersection(g.inputs) if len(g.inputs) > 1 else not outside) and places.put(g)
+            served = bool(written.intersection(g.inputs) if len(g.inputs) > 1 else not outside) and buffers.put(g)
         else:
             kernel = kernel_of(g)
             served = kernel is not None

@@ -14,7 +14,7 @@ from tilewright.backends.launches import DeviceKernel, Memory
 from tilewright.core import TensorSpec, UsageError
 from tilewright.extent import Sizes, greatest
 from tilewright.forking import ForkLock
-from tilewright.graph import Places
+from tilewright.graph import BufferAssignment
 from tilewright.runtime.memory_plan import Lifetime, planned
 from tilewright.runtime.slots import NO_SIZES, BySize, Slots, Step
 from tilewright.units import with_unit
@@ -46,7 +46,7 @@ class DeviceSequence:
 
     Stages run in order; values that a later stage reads stay on the device. ``values``: shape and dtype of each value.
     With symbolic sizes each run states its sizes; memory is planned once, for the greatest. ``constants`` are copied to
-    the device and prepacked once. ``places``: values that lie in the memory of other values.
+    the device and prepacked once. ``buffers``: values that lie in the memory of other values.
 
     At given sizes, the first run of a stage queues its launches, the second captures them as a graph, and later runs
     launch the graph. Raises ``OutOfMemory``, with the number of bytes needed, where the device has no room.
@@ -57,9 +57,9 @@ class DeviceSequence:
         stages: Sequence[Stage],
         values: Mapping[str, TensorSpec],
         constants: Mapping[str, Array],
-        places: Places | None = None,
+        buffers: BufferAssignment | None = None,
     ) -> None:
-        self._slots = Slots(values, constants, places)
+        self._slots = Slots(values, constants, buffers)
         self._stages = tuple(stages)
         self._lock = ForkLock()
         steps = [s for stage in stages for s in stage.steps]

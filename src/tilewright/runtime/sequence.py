@@ -14,7 +14,7 @@ from tilewright.backends.cpu.loader import Block, Call, LoadedKernel, Memory, ru
 from tilewright.core import TensorSpec, UsageError
 from tilewright.extent import Sizes, greatest
 from tilewright.forking import ForkLock
-from tilewright.graph import Places
+from tilewright.graph import BufferAssignment
 from tilewright.runtime.checked import LINE, address, empty, writable_address
 from tilewright.runtime.memory_plan import planned
 from tilewright.runtime.slots import NO_SIZES, BySize, Slots, Step
@@ -27,7 +27,7 @@ class KernelSequence:
 
     ``values``: shape and dtype of every value. With symbolic sizes each run states its sizes; memory is planned once,
     for the greatest. ``constants`` are copied and prepacked once. ``inputs``: values that callers give; only the inputs
-    that kernels read are required. ``places``: values that lie in the memory of other values; an input among them is
+    that kernels read are required. ``buffers``: values that lie in the memory of other values; an input among them is
     copied there. Concurrent calls run one after the other.
     """
 
@@ -38,9 +38,9 @@ class KernelSequence:
         constants: Mapping[str, Array],
         inputs: Sequence[str],
         outputs: Sequence[str],
-        places: Places | None = None,
+        buffers: BufferAssignment | None = None,
     ) -> None:
-        self._slots = Slots(values, constants, places)
+        self._slots = Slots(values, constants, buffers)
         self._root, self._offset = self._slots.root, self._slots.offset
         self._lock = ForkLock()
         self._steps = tuple(steps)

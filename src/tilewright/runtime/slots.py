@@ -14,7 +14,7 @@ from tilewright.caching import Recent
 from tilewright.core import TensorSpec, UsageError
 from tilewright.dtypes import numpy_dtype
 from tilewright.extent import Extent, Sizes, bounds, open_sizes, shape_at
-from tilewright.graph import Places
+from tilewright.graph import BufferAssignment
 from tilewright.runtime.checked import address, empty
 from tilewright.runtime.memory_plan import PAGE, Lifetime
 
@@ -46,28 +46,28 @@ class Step(Generic[K]):
 
 
 class Slots:
-    """Shape and dtype of values by name, constants included; ``places``: values that lie in other values' memory.
+    """Shape and dtype of values by name, constants included; ``buffers``: values that lie in other values' memory.
 
     A *root* is a value that lies in no other value.
     """
 
     def __init__(
-        self, values: Mapping[str, TensorSpec], constants: Mapping[str, Array], places: Places | None = None
+        self, values: Mapping[str, TensorSpec], constants: Mapping[str, Array], buffers: BufferAssignment | None = None
     ) -> None:
         self.values, self.constants = dict(values), constants
-        self.places = places or Places(values)
+        self.buffers = buffers or BufferAssignment(values)
 
     def root(self, name: str) -> str:
-        return self.places.of(name).value
+        return self.buffers.of(name).value
 
     def offset(self, name: str, sizes: Sizes) -> int:
         """Offset of a value in its root, in bytes."""
-        (offset,) = shape_at([self.places.of(name).offset], sizes)
+        (offset,) = shape_at([self.buffers.of(name).offset], sizes)
         return offset * self.dtype(name).itemsize
 
     def fits(self, name: str, align: int) -> bool:
         """Whether a value's offset in its root is a multiple of ``align`` bytes at every size."""
-        offset = self.places.of(name).offset
+        offset = self.buffers.of(name).offset
         return not isinstance(offset, Extent) and offset * self.dtype(name).itemsize % align == 0
 
     def dtype(self, name: str) -> np.dtype[Any]:

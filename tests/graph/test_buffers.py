@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import small_graphs as graphs
 
-from tilewright.graph import Graph, Group, Places, grouped, in_place
+from tilewright.graph import BufferAssignment, Graph, Group, grouped, in_place
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.reference import evaluate
 
@@ -19,12 +19,12 @@ Array = graphs.Array
 
 def by_places(graph: Graph, groups: tuple[Group, ...], inputs: Mapping[str, Array]) -> dict[str, Array]:
     """The outputs, every value written into and read from the memory that it lies in."""
-    places = Places(graph.values)
-    assert all(places.put(g) for g in groups if g.family == "view")
-    memory = {n: np.full(math.prod(s.shape), np.nan) for n, s in graph.values.items() if places.of(n).value == n}
+    buffers = BufferAssignment(graph.values)
+    assert all(buffers.put(g) for g in groups if g.family == "view")
+    memory = {n: np.full(math.prod(s.shape), np.nan) for n, s in graph.values.items() if buffers.of(n).value == n}
 
     def part(name: str) -> Array:
-        place, shape = places.of(name), graph.values[name].shape
+        place, shape = buffers.of(name), graph.values[name].shape
         return memory[place.value][place.offset : place.offset + math.prod(shape)].reshape(shape)
 
     for name, array in {**graph.constants, **inputs}.items():
@@ -37,7 +37,7 @@ def by_places(graph: Graph, groups: tuple[Group, ...], inputs: Mapping[str, Arra
 
 
 def check(graph: Graph) -> list[str]:
-    """Computes a graph in places; its groups' operations."""
+    """Computes a graph in shared buffers; its groups' operations."""
     groups = grouped(graph, in_place(graph))
     inputs = graphs.random_inputs(graph)
     wanted, got = graphs.by_nodes(graph, inputs), by_places(graph, groups, inputs)

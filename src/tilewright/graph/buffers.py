@@ -1,5 +1,5 @@
-"""Values that lie in other values' memory: reshapes, contiguous slices, and concatenations whose inputs are written in
-place."""
+"""Buffer assignment: values that share other values' memory, as reshapes, contiguous slices and concatenations written
+in place do."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ instead."""
 
 
 @dataclass(frozen=True)
-class Place:
-    """The memory of ``value`` from element number ``offset`` on."""
+class BufferSlice:
+    """A slice of a buffer: the memory of ``value`` from element number ``offset`` on."""
 
     value: str
     offset: int = 0
 
 
-class Places:
-    """The memory of a graph's values; ``values``: their shapes, by name."""
+class BufferAssignment:
+    """The assignment of a graph's values to buffers, by the memory that they share; ``values``: their shapes, by
+    name."""
 
     def __init__(self, values: Mapping[str, TensorSpec]) -> None:
         self._values = values
-        self._at: dict[str, Place] = {}
+        self._at: dict[str, BufferSlice] = {}
 
     def put(self, view: Group) -> bool:
         """Enters a view, and returns whether it needs no kernel, given the views entered before."""
@@ -43,16 +44,16 @@ class Places:
         """The number of elements of a value."""
         return math.prod(self._values[name].shape)
 
-    def of(self, name: str) -> Place:
+    def of(self, name: str) -> BufferSlice:
         """The value whose memory holds ``name``, with the offset in it; that value lies in no other value."""
         offset = 0
         while name in self._at:
             offset, name = offset + self._at[name].offset, self._at[name].value
-        return Place(name, offset)
+        return BufferSlice(name, offset)
 
     def view(self, output: str, source: str, offset: int) -> None:
         """Enters ``output`` as the memory of ``source`` from element ``offset`` on."""
-        self._at[output] = Place(source, offset)
+        self._at[output] = BufferSlice(source, offset)
 
     def join(self, output: str, inputs: Sequence[str]) -> bool:
         """Places the inputs of a concatenation in its memory, one behind the other, and returns whether that is
@@ -69,7 +70,7 @@ class Places:
             start += size
         if any(joined[value] != self.size(value) for value in begins):
             return False
-        self._at.update((value, Place(output, begin)) for value, begin in begins.items())
+        self._at.update((value, BufferSlice(output, begin)) for value, begin in begins.items())
         return True
 
 
@@ -79,7 +80,7 @@ def in_place(graph: Graph) -> Mapping[str, int]:
 
     The offset is 0 for concatenations, whose inputs are written into their memory.
     """
-    places = Places(graph.values)
+    buffers = BufferAssignment(graph.values)
     found: dict[str, int] = {}
     stored: set[str] = set()  # outputs of anchors, and of elementwise operations on them
     for node in graph.nodes:
@@ -88,12 +89,12 @@ def in_place(graph: Graph) -> Mapping[str, int]:
         anchored = stored.intersection(node.reads)
         offset = contiguous(node, graph.values[node.reads[0]].shape)
         if node.operation == "cat" and offset is not None:
-            sizes = {name: places.size(name) for name in node.inputs}
-            fixed = any(places.of(name).value in graph.constants for name in node.inputs)
+            sizes = {name: buffers.size(name) for name in node.inputs}
+            fixed = any(buffers.of(name).value in graph.constants for name in node.inputs)
             few = 2 * sum(sizes[n] for n in anchored) <= sum(sizes.values())  # then in place saves nothing
-            offset = None if fixed or few or not places.join(node.output, node.inputs) else 0
+            offset = None if fixed or few or not buffers.join(node.output, node.inputs) else 0
         elif offset is not None:
-            places.view(node.output, node.reads[0], offset)
+            buffers.view(node.output, node.reads[0], offset)
         if offset is not None:
             found[node.name] = offset
         kind = OPERATIONS[node.operation].kind
