@@ -13,7 +13,7 @@ onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 from tilewright.core import UsageError  # noqa: E402
-from tilewright.models import apart, folding, model_file  # noqa: E402
+from tilewright.models import folding, isolated, model_file  # noqa: E402
 from tilewright.models.extract import Extracted, extract, extracted  # noqa: E402
 from tilewright.models.importer import Importer  # noqa: E402
 from tilewright.models.model_file import prepared, read_model  # noqa: E402
@@ -207,14 +207,14 @@ def test_constants_whose_operators_may_take_any_time_are_computed_in_a_child() -
 
 
 def test_a_child_that_lacks_memory_for_a_constant_computes_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(apart, "MEMORY", 24 << 20)
+    monkeypatch.setattr(isolated, "MEMORY", 24 << 20)
     imported = Importer(prepared(products())).run()
     assert {"b", "c", "d"} <= set(imported.folded)
     assert "large" not in imported.folded
 
 
 def test_a_child_that_takes_too_long_for_a_constant_is_ended() -> None:
-    with apart.Apart() as child:
+    with isolated.IsolatedRuntime() as child:
         assert child.run(products(), {}, 0.0) is None
         assert child._child is None
 

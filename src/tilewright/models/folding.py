@@ -16,7 +16,7 @@ import numpy as np
 
 from tilewright.closing import Closing
 from tilewright.core import TilewrightError, UsageError
-from tilewright.models.apart import Apart
+from tilewright.models.isolated import IsolatedRuntime
 from tilewright.models.model_file import STANDARD, Array, Model, subgraphs
 from tilewright.models.sessions import Session, dtype_name, fixed_shape, part_of
 
@@ -70,12 +70,12 @@ class Folding(Closing):
     ) -> None:
         self._model, self._constants, self._shape_of = model, constants, shape_of
         self._end = time.monotonic() + SECONDS
-        self._apart = Apart()
+        self._isolated = IsolatedRuntime()
         self._stopped = False
         self.left = FREE + TIMES * sum(a.nbytes for a in constants.values())
 
     def close(self) -> None:
-        self._apart.close()
+        self._isolated.close()
 
     def fold(self, node: Any, inferred: Mapping[str, Any] | None) -> dict[str, Array] | None:
         """A node's outputs as constants by name, or ``None``. onnxruntime computes them, so results agree with a run.
@@ -172,4 +172,4 @@ class Folding(Closing):
             return None
         if any(a.dtype.kind in "OSU" for a in read.values()):
             return None
-        return self._apart.run(proto, large, min(SECONDS_A_NODE, self._end - time.monotonic()))
+        return self._isolated.run(proto, large, min(SECONDS_A_NODE, self._end - time.monotonic()))

@@ -34,7 +34,7 @@ Described = list[tuple[str, str, tuple[int, ...]]]
 """Arrays in the order of their bytes in the file: name, element type, shape."""
 
 
-class Apart(Closing):
+class IsolatedRuntime(Closing):
     """A child process that computes nodes one after the other; it starts with the first node."""
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Apart(Closing):
         request = {"given": str(given), "made": str(made), "arrays": write_arrays(given, {"": whole, **large})}
         try:
             if self._child is None:
-                command = [sys.executable, "-m", "tilewright.models.apart"]
+                command = [sys.executable, "-m", "tilewright.models.isolated"]
                 self._child = Child({"memory": MEMORY}, command)
             self._child.channel.send(request)
             answer = self._child.channel.receive(max(0.0, seconds))
