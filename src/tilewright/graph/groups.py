@@ -314,7 +314,7 @@ class _Grouping:
                 return
             if operations[-1] != "matmul" or "softmax" not in operations:
                 continue
-            # Shared key heads are recognised only where the group reads through the moves in front.
+            # Heads that share keys form an attention only if the group reads through the moves in front.
             found = next((x for x in (core, self._with_moves(core)) if self._is_attention(x)), None)
             if found is None:
                 continue

@@ -162,7 +162,7 @@ def compiled(
         if kernels is None:
             return rest.compiled(graph, example, Side(pair, backward, not trained, static, True))
         note(kernels)
-        # Inductor's constant folding would not notice a changed weight behind a prepacked copy.
+        # A replay of a CUDA graph would not check whether prepacked weights have changed.
         side = Side(pair, backward, not trained, [0, *(n + 1 for n in static)], not kernels.keeps)
         return kernels.bound(rest.compiled(graph, [kernels.example(detect_fake_mode(example)), *example], side))
 
