@@ -242,7 +242,7 @@ class Importer(Importing):
             raise Left("its shapes or types do not fit together")
         for name in self.wanted(node):
             spec, kind = self.spec(name), inferred.get(name)
-            self.types.settle(spec)
+            self.types.enter(spec)
             if kind is None or not kind.HasField("tensor_type"):
                 continue
             wanted = kind.tensor_type

@@ -67,7 +67,7 @@ class Types:
         self._known.update(made or {})
         return made
 
-    def settle(self, spec: TensorSpec) -> None:
+    def enter(self, spec: TensorSpec) -> None:
         """Enters a value's type where inference did not find it."""
         if self.spec(spec.name, self._known.get(spec.name)) is None:
             self._known[spec.name] = self.onnx.helper.make_tensor_type_proto(dtype_kind(spec.dtype), spec.shape)

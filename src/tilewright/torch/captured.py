@@ -78,7 +78,7 @@ class Captured:
     def __init__(self, module: torch.nn.Module, example: Sequence[Any], compile: Compile) -> None:
         self.module, self.example, self.compile = module, example, compile
         self._graphs: list[DynamoGraph] = []
-        self._settled = False
+        self._final = False
         # PyTorch limits recompilations for all modules of a class together; isolation counts each module alone.
         known = inspect.signature(torch.compile).parameters
         alone = {"isolate_recompiles": True} if "isolate_recompiles" in known else {}
@@ -94,7 +94,7 @@ class Captured:
 
     def _backend(self, module: GraphModule, inputs: Sequence[Any]) -> Run:
         graph = DynamoGraph(module, inputs)
-        if self._settled:
+        if self._final:
             return self.compile(graph)
         graph.use(self.compile)
         self._graphs.append(graph)
@@ -109,9 +109,9 @@ class Captured:
                 graph.use(compile)
         self.compile = compile
 
-    def settle(self) -> None:
+    def finalise(self) -> None:
         """Frees the forms that are not in use."""
-        self._settled = True
+        self._final = True
         self._graphs.clear()
 
 
@@ -126,7 +126,7 @@ class Uncompiled:
         """The module's result for the example."""
         return self._made(*self._example)
 
-    def settled(self) -> Any:
+    def finalised(self) -> Any:
         """The module, excluded from PyTorch's compiler."""
         return self._made
 
@@ -166,9 +166,9 @@ class Form:
         """Keys of the workloads of kernels that were placed for fixed sizes."""
         return frozenset(key for k in self._kernels for key in k.workloads)
 
-    def settled(self) -> Any:
+    def finalised(self) -> Any:
         """The compiled module, in this form from now on."""
-        self._in_use().settle()
+        self._in_use().finalise()
         return self._captured.made
 
     def release(self) -> None:

@@ -213,14 +213,14 @@ def _fastest(
 ) -> tuple[Any, comparing.Comparison | None]:
     """The fastest form, compiled, and the comparison; the remaining forms are freed."""
     if len(forms) == 1:
-        return next(iter(forms.values())).settled(), None
+        return next(iter(forms.values())).finalised(), None
     with torch.no_grad():
         outcome = comparing.compared(comparing.in_turns(forms, wait=wait, threads=threads))
     _log.info("%s", outcome)
     for name, f in forms.items():
         if name != outcome.kept:
             f.release()
-    return forms[outcome.kept].settled(), outcome
+    return forms[outcome.kept].finalised(), outcome
 
 
 def _tensors(module: torch.nn.Module, example: Sequence[Any]) -> list[torch.Tensor]:

@@ -189,7 +189,7 @@ class Placed:
         else:
             self.served.checked(*given, out=out)
         if as_given and (answer := self._answer(packed, call)) is not None:
-            serving.settle(generation, answer, self.served, packed, call.graph)
+            serving.add_native(generation, answer, self.served, packed, call.graph)
         if out is not call.out:
             call.out.copy_(out)
 

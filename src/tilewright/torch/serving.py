@@ -96,7 +96,7 @@ class Serving(InUse):
         if self.native is not None:
             self.native.clear()
 
-    def settle(self, generation: int, placed: Placed, served: Served, *owners: object) -> None:
+    def add_native(self, generation: int, placed: Placed, served: Served, *owners: object) -> None:
         """Makes C++ answer calls of the kind that this thread answers, unless the answers were cleared in the meantime.
 
         ``owners`` own the memory that ``placed`` refers to.
@@ -253,7 +253,7 @@ def serve(name: str, args: tuple[Any, ...]) -> torch.Tensor:
         if out is not None:
             placed = answer.placed(args)
             if placed is not None:
-                serving.settle(generation, placed, answer.served)
+                serving.add_native(generation, placed, answer.served)
             return out
         serving.library.resolver.passed("alignment").tally.add()
     else:
