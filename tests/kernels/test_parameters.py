@@ -11,7 +11,7 @@ import pytest
 from tilewright import operator, te
 from tilewright.core import OperatorError, UsageError, Workload
 from tilewright.kernels.operator import Operator
-from tilewright.kernels.parameters import Kind, agree, convert, settled
+from tilewright.kernels.parameters import Kind, agree, canonical_value, convert
 from tilewright.testing.operator import OperatorContract
 
 
@@ -114,7 +114,7 @@ def test_defaults_of_another_kind_are_refused() -> None:
 
 
 def test_look_ups_compare_what_was_written() -> None:
-    assert [settled(v) for v in ((2, 1), [2, 2], "x", np.int64(3), (0.5,))] == ["2,1", "2,2", "x", 3, (0.5,)]
+    assert [canonical_value(v) for v in ((2, 1), [2, 2], "x", np.int64(3), (0.5,))] == ["2,1", "2,2", "x", 3, (0.5,)]
     for stored, given in ((2, "2,2"), ("2,1", "2,1"), ("8,8", "8,8"), (512, "512"), ("relu", "relu"), (1.5, 1.5)):
         assert agree(stored, given)
     for stored, given in ((2, "3"), ("2,1", "1,2"), (True, "1"), ("relu", "gelu"), (1.5, "1.5"), ("2,2", 2)):

@@ -202,7 +202,7 @@ def _stored(stored: Value) -> tuple[int, ...]:
     return (int(stored),)
 
 
-def settled(given: object) -> object:
+def canonical_value(given: object) -> object:
     """Canonical form of a value for look-ups by name: several numbers as their text, NumPy's scalars as Python's."""
     if isinstance(given, (tuple, list, np.ndarray)):
         found = numbers(given)

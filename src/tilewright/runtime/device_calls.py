@@ -15,7 +15,7 @@ from tilewright.backends import get_backend
 from tilewright.backends.arrays import LOOKS, Face, arrays_of, backend_name
 from tilewright.core import UsageError
 from tilewright.forking import ForkLock
-from tilewright.kernels.parameters import settled
+from tilewright.kernels.parameters import canonical_value
 from tilewright.runtime.gpu import DeviceKey
 from tilewright.runtime.gpu_plan import GpuPlan, several
 from tilewright.runtime.kernels import Kernels
@@ -55,7 +55,7 @@ class DeviceCalls:
     def call(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         """The answer. Raises ``TypeError``, ``ValueError`` or ``UsageError``."""
         arrays, out = list(args), keywords.get("out")
-        attributes = {k: settled(v) for k, v in keywords.items() if k != "out"}
+        attributes = {k: canonical_value(v) for k, v in keywords.items() if k != "out"}
         seen = self._seen  # renew may replace the dictionary while this call runs
         plan = self._find(arrays, attributes)
         if plan is None and out is None and len(arrays) > 1:
@@ -138,4 +138,4 @@ def _seen_key(faces: Sequence[Face], keywords: Mapping[str, Any]) -> Key:
     has_out = keywords.get("out") is not None
     if len(keywords) == has_out:
         return kinds, has_out
-    return kinds, has_out, tuple(sorted((k, settled(v)) for k, v in keywords.items() if k != "out"))
+    return kinds, has_out, tuple(sorted((k, canonical_value(v)) for k, v in keywords.items() if k != "out"))

@@ -24,7 +24,7 @@ from tilewright.dtypes import numpy_dtype
 from tilewright.forking import ForkLock, steady
 from tilewright.kernels.expression.expr import BITS
 from tilewright.kernels.operators import get_operator
-from tilewright.kernels.parameters import settled
+from tilewright.kernels.parameters import canonical_value
 from tilewright.runtime.checked import (
     LINE,
     Checked,
@@ -96,7 +96,7 @@ class Dispatch:
             if result is not None:
                 return result
         out = keywords.get("out")
-        attributes = {k: settled(v) for k, v in keywords.items() if k != "out"}
+        attributes = {k: canonical_value(v) for k, v in keywords.items() if k != "out"}
         plain = all(isinstance(v, _PLAIN) for v in attributes.values())
         if not plain or any(type(a) is not np.ndarray for a in (*args, *each_out(out))):
             return self._strange(args, attributes, out, keywords)

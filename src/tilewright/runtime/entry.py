@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from tilewright.columns import Columns, named_pairs, tensors
 from tilewright.core import Extent, LaunchProgram, Schedule, Target, TensorSpec, Value, cached_property
 from tilewright.extent import Sizes, greatest, open_sizes
-from tilewright.kernels.parameters import agree, settled
+from tilewright.kernels.parameters import agree, canonical_value
 from tilewright.size_ranges import params_at, sizes_in, sizes_of
 
 Shapes = Sequence[tuple[int, ...]]
@@ -95,7 +95,7 @@ class Entry:
 
     def agrees(self, given: Mapping[str, object]) -> bool:
         """Whether a call with these keywords means this kernel; its arrays already state sizes and dtype."""
-        return all(n in self.params and agree(self.params[n], settled(v)) for n, v in given.items()) and all(
+        return all(n in self.params and agree(self.params[n], canonical_value(v)) for n, v in given.items()) and all(
             self.params[n] == v for n, v in self.defaults.items() if n not in given and n != "dtype"
         )
 

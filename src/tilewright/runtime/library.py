@@ -17,7 +17,7 @@ from tilewright.core import TilewrightError, UsageError, Workload
 from tilewright.errors import nearest
 from tilewright.forking import ForkLock
 from tilewright.kernels.operators import OPERATORS
-from tilewright.kernels.parameters import settled
+from tilewright.kernels.parameters import canonical_value
 from tilewright.paths import default_path
 from tilewright.runtime.device_calls import described, untuned
 from tilewright.runtime.dispatch import Dispatch
@@ -151,7 +151,7 @@ class Library(Closing):
     def _on_device(self, op: str, arrays: Sequence[Any], attributes: Mapping[str, Any]) -> Served | None:
         self.resolver.require_open()
         device, inputs = described(op, arrays)
-        return self.resolver.by_arrays(op, inputs, {k: settled(v) for k, v in attributes.items()}, device)
+        return self.resolver.by_arrays(op, inputs, {k: canonical_value(v) for k, v in attributes.items()}, device)
 
     def refresh(self) -> None:
         """Serves kernels tuned since: the next calls by name look their kernels up again, also calls through ``f =

@@ -23,7 +23,7 @@ from tilewright.extent import Sizes, greatest
 from tilewright.forking import ForkLock, steady
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import OPERATORS, get_operator
-from tilewright.kernels.parameters import agree, numbers, settled, type_name
+from tilewright.kernels.parameters import agree, canonical_value, numbers, type_name
 from tilewright.runtime.choice import Found, Place, Processor, choose, choose_sized, each, narrowest
 from tilewright.runtime.entry import Entry
 from tilewright.runtime.explain import Explanation, explained
@@ -233,7 +233,7 @@ class Resolver:
 
     def _look_up(self, op: str | Operator | Workload, params: Mapping[str, Any]) -> tuple[Found, Workload | None]:
         self.require_open()
-        given = {k: settled(type_name(v)) for k, v in params.items()}
+        given = {k: canonical_value(type_name(v)) for k, v in params.items()}
         if isinstance(op, Workload):
             return self._of_workload(op), op
         if isinstance(op, str) and (":" in op or op.endswith(".py")):
