@@ -33,7 +33,7 @@ from tilewright.errors import (
     TilewrightError,
     UsageError,
 )
-from tilewright.extent import Extent, Size, Sizes, argument, open_sizes, shape_at
+from tilewright.extent import Extent, Size, Sizes, argument, shape_at, symbolic_sizes
 from tilewright.launch import ABI_VERSION, IntExpr, Launch, LaunchProgram, Prepack, Walk, evaluate, tensor_map
 from tilewright.serialization import Json, JsonList, PairList, Pairs, Value
 
@@ -139,7 +139,7 @@ class Workload(Json, sparse=("more",)):
     @cached_property
     def ranges(self) -> Mapping[str, Extent]:
         """Symbolic sizes of the workload, by name."""
-        return open_sizes(n for t in (*self.inputs, *self.outputs) for n in t.shape)
+        return symbolic_sizes(n for t in (*self.inputs, *self.outputs) for n in t.shape)
 
     @property
     def label(self) -> str:

@@ -505,7 +505,7 @@ def replaced(number: int, sizes: Mapping[str, int]) -> int:
     return made(_replaced(number.form, sizes), {**number.spans, **spans})
 
 
-def open_sizes(numbers: Iterable[int]) -> dict[str, Extent]:
+def symbolic_sizes(numbers: Iterable[int]) -> dict[str, Extent]:
     """The symbolic sizes in the expressions of some extents, by name."""
     found = {s.name: s for n in numbers if isinstance(n, Extent) for s in n.sizes}
     return dict(sorted(found.items()))

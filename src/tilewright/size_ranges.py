@@ -97,7 +97,7 @@ def _sizes_of(shapes: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]) -> Ma
             return None
         pairs += [(n, size) for n, size in zip(extents, shape, strict=True)]
     found: dict[str, int] = {}
-    open_sizes = {s.name: s for n, _ in pairs if isinstance(n, Extent) for s in n.sizes}
+    symbolic_sizes = {s.name: s for n, _ in pairs if isinstance(n, Extent) for s in n.sizes}
     told = True
     while told:
         told = False
@@ -109,7 +109,7 @@ def _sizes_of(shapes: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]) -> Ma
                 told = told or answer is not None
                 if answer is not None:
                     found[name] = answer
-    if found.keys() != open_sizes.keys() or not all(open_sizes[n].takes(size) for n, size in found.items()):
+    if found.keys() != symbolic_sizes.keys() or not all(symbolic_sizes[n].takes(size) for n, size in found.items()):
         return None
     return (
         MappingProxyType(found)

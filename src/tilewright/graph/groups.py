@@ -17,7 +17,7 @@ from typing import Any, Literal, Union
 
 from tilewright.caching import ByText
 from tilewright.core import Extent, UsageError, Workload
-from tilewright.extent import extents_among, for_every_size, open_sizes, values_at, varies
+from tilewright.extent import extents_among, for_every_size, symbolic_sizes, values_at, varies
 from tilewright.graph.ir import Graph, Node
 from tilewright.graph.operations import OPERATIONS, VIEWS, operand, state
 from tilewright.graph.own_sizes import compact, plain
@@ -140,7 +140,7 @@ def _with_sizes(graph: Graph, nodes: Sequence[Node]) -> tuple[Program, tuple[str
 def _for_every_size(section: _Section) -> tuple[Program, tuple[int, ...], tuple[int, ...]]:
     """The program of nodes with symbolic sizes. Raises ``UsageError`` where it differs for some sizes in the range."""
     made = _stated(ByText(section))
-    extents = open_sizes(extents_among(section))
+    extents = symbolic_sizes(extents_among(section))
     for share in SHARES:
         sizes = {n: max(e.low + round(share * (e.high - e.low)), min(2, e.high)) for n, e in extents.items()}
         if made[0].at(sizes) != _stated(ByText(values_at(section, sizes)))[0]:

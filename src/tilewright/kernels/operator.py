@@ -37,7 +37,7 @@ from tilewright.core import (
 )
 from tilewright.dtypes import DTYPES
 from tilewright.errors import nearest
-from tilewright.extent import Extent, open_sizes
+from tilewright.extent import Extent, symbolic_sizes
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program, output_specs
 from tilewright.kernels.parameters import Argument, Kind, Parameter, parameter
@@ -130,7 +130,7 @@ class Operator:
         """
         params = self.params(**given)
         made = self._workload(params)
-        extents = open_sizes(n for numbers in ranges_in(params).values() for n in numbers)
+        extents = symbolic_sizes(n for numbers in ranges_in(params).values() for n in numbers)
         reason = self._varies_otherwise(made, extents, params) if extents else ""
         if reason:
             names = " and ".join(extents)

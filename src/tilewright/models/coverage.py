@@ -77,7 +77,7 @@ def why_left(extracted: Extracted, node: int, untuned: Collection[int]) -> str:
         return known or extracted.nodes_left[node]
     if node not in untuned:
         return NO_GAIN
-    return NOT_FOR_ALL if extracted.imported.model.open_sizes else NOT_TUNED
+    return NOT_FOR_ALL if extracted.imported.model.symbolic_sizes else NOT_TUNED
 
 
 def of_run(

@@ -120,7 +120,7 @@ class Importer(Importing):
 
     def _node(self, node: Any, folding: Folding) -> None:
         inferred = self.types.infer(node)
-        if self.model.open_sizes and self._lengths(node, inferred):
+        if self.model.symbolic_sizes and self._lengths(node, inferred):
             return
         folded = folding.fold(node, inferred)
         if folded is not None:
@@ -265,7 +265,7 @@ class Importer(Importing):
 
     def _kind(self, name: str) -> Any:
         """A value's ``TypeProto`` for every size; ``None`` for a value of unknown type."""
-        if not self.model.open_sizes or name not in self.builder.values:
+        if not self.model.symbolic_sizes or name not in self.builder.values:
             return self.types.of(name)
         return None if name in self.unshaped else self.types.symbolic_type(self.spec(name))
 
@@ -327,7 +327,7 @@ def imported(model: Model) -> Imported:
     while True:
         importer = Importer(model, leave=leave)
         found = importer.run()
-        wrong = {n for sizes in tried(model.open_sizes) for n in _different(importer, model, sizes)} - leave.keys()
+        wrong = {n for sizes in tried(model.symbolic_sizes) for n in _different(importer, model, sizes)} - leave.keys()
         if not wrong:
             return found
         leave.update(dict.fromkeys(wrong, OTHERWISE))

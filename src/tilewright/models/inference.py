@@ -34,7 +34,7 @@ class Types:
         self.onnx = onnx_module()
         self._fixed = constants
         self.model, self.constants = model, ChainMap(lengths, constants)
-        self._sizes = model.at(greatest(model.open_sizes)).named_sizes
+        self._sizes = model.at(greatest(model.symbolic_sizes)).named_sizes
         self._known: dict[str, Any] = {}
         self._stated = {v.name: v.type for v in (*model.proto.graph.value_info, *model.proto.graph.output)}
         self._tensors: dict[str, Any] = {}
@@ -121,7 +121,7 @@ class Types:
         ``None`` where no expression holds for all sizes that are tried. ``shapes``: of the inputs; ``lengths``: inputs
         whose numbers follow from symbolic sizes.
         """
-        points = list(_points(self.model.open_sizes))
+        points = list(_points(self.model.symbolic_sizes))
         found = [self._shape_at(node, spec.name, shapes, lengths, sizes) for sizes in points]
         known = [shape for shape in found if shape is not None and len(shape) == len(spec.shape)]
         if len(known) < len(points):

@@ -14,7 +14,7 @@ import numpy as np
 
 from tilewright.core import Extent, UsageError, cached_property
 from tilewright.errors import nearest
-from tilewright.extent import open_sizes, shape_at
+from tilewright.extent import shape_at, symbolic_sizes
 from tilewright.size_ranges import span_of
 
 Array = np.ndarray[Any, Any]
@@ -69,9 +69,9 @@ class Model:
         return next((s.version for s in self.proto.opset_import if s.domain in names), 0)
 
     @cached_property
-    def open_sizes(self) -> Mapping[str, Extent]:
+    def symbolic_sizes(self) -> Mapping[str, Extent]:
         """The symbolic sizes by name."""
-        return open_sizes(n for shape in self.shapes.values() for n in shape)
+        return symbolic_sizes(n for shape in self.shapes.values() for n in shape)
 
     def at(self, sizes: Mapping[str, int]) -> Model:
         """The model at fixed values of its symbolic sizes."""

@@ -105,8 +105,8 @@ class Network:
         """
         model = self.extracted.imported.model
         known = _told({n: s for n, s in model.shapes.items() if n in inputs}, inputs)
-        shares = (0.0, 0.4, 1.0) if model.open_sizes.keys() - known.keys() else (0.0,)
-        every = ({n: e.low + round(s * (e.high - e.low)) for n, e in model.open_sizes.items()} for s in shares)
+        shares = (0.0, 0.4, 1.0) if model.symbolic_sizes.keys() - known.keys() else (0.0,)
+        every = ({n: e.low + round(s * (e.high - e.low)) for n, e in model.symbolic_sizes.items()} for s in shares)
         return list({tuple(sizes.values()): sizes for sizes in ({**sizes, **known} for sizes in every)}.values())
 
     def sizes_of(self, inputs: Mapping[str, Array]) -> Sizes:
@@ -116,7 +116,7 @@ class Network:
     def _sized(self, inputs: Mapping[str, Array]) -> tuple[Sizes, Values]:
         """The values of the symbolic sizes, by the inputs' shapes, and the model's values that follow from them."""
         imported = self.extracted.imported
-        if not imported.model.open_sizes:
+        if not imported.model.symbolic_sizes:
             return NO_SIZES, {}
         shapes = tuple([inputs[n].shape for n in imported.model.shapes])
         found = self._by_shapes.get(shapes)

@@ -64,7 +64,7 @@ class DeviceSequence:
         self._lock = ForkLock()
         steps = [s for stage in stages for s in stage.steps]
         roots = {self._slots.root(n) for s in steps for n in s.names}
-        self.sizes = self._slots.open_sizes(
+        self.sizes = self._slots.symbolic_sizes(
             {*roots, *(n for s in steps for n in s.names), *(n for s in stages for n in (*s.given, *s.wanted))}
         )
         self.roots = frozenset(roots.difference(constants))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from tilewright.columns import Columns, named_pairs, tensors
 from tilewright.core import Extent, LaunchProgram, Schedule, Target, TensorSpec, Value, cached_property
-from tilewright.extent import Sizes, greatest, open_sizes
+from tilewright.extent import Sizes, greatest, symbolic_sizes
 from tilewright.kernels.parameters import agree, canonical_value
 from tilewright.size_ranges import params_at, sizes_in, sizes_of
 
@@ -43,7 +43,7 @@ class Entry:
     @cached_property
     def ranges(self) -> Mapping[str, Extent]:
         """The symbolic sizes by name; empty for fixed sizes, such as :meth:`at` returns."""
-        return open_sizes(n for s in (*self.inputs, *self.outputs) for n in s.shape)
+        return symbolic_sizes(n for s in (*self.inputs, *self.outputs) for n in s.shape)
 
     @property
     def tier(self) -> str:

@@ -55,7 +55,7 @@ class KernelSequence:
             raise UsageError(f"no kernel of the sequence computes {unknown}", "Name outputs of its steps")
         self._constants = {n: constants[n] for n in reads if n in constants}
         self._copies: dict[str, Array] = {}  # constants that kernels read unpacked
-        self.sizes = self._slots.open_sizes(
+        self.sizes = self._slots.symbolic_sizes(
             {*reads, *memory, *self.inputs, *(x for s in steps for x in s.inputs), *outputs}
         )
         kernels = [s.kernel(greatest(self.sizes)) for s in steps]

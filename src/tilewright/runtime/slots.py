@@ -13,7 +13,7 @@ import numpy as np
 from tilewright.caching import Recent
 from tilewright.core import TensorSpec, UsageError
 from tilewright.dtypes import numpy_dtype
-from tilewright.extent import Extent, Sizes, bounds, open_sizes, shape_at
+from tilewright.extent import Extent, Sizes, bounds, shape_at, symbolic_sizes
 from tilewright.graph import BufferAssignment
 from tilewright.runtime.checked import address, empty
 from tilewright.runtime.memory_plan import PAGE, Lifetime
@@ -81,9 +81,9 @@ class Slots:
         """Bytes of a value at the greatest sizes."""
         return bounds(math.prod(self.values[name].shape))[1] * self.dtype(name).itemsize
 
-    def open_sizes(self, names: Iterable[str]) -> dict[str, Extent]:
+    def symbolic_sizes(self, names: Iterable[str]) -> dict[str, Extent]:
         """The symbolic sizes of values, by name."""
-        return open_sizes(n for v in names for n in self.values[v].shape)
+        return symbolic_sizes(n for v in names for n in self.values[v].shape)
 
     def lifetimes(self, uses: Mapping[str, Sequence[int]]) -> list[Lifetime]:
         """The lifetimes of roots, from the steps that use them."""

@@ -88,7 +88,7 @@ def command(
         "served_share_of_time": last.served_share, "parts": len(network.parts), "form": network.form,
         "why": network.why, "comparison": network.comparison and network.comparison.to_json(), **last.timed(),
     }  # fmt: skip
-    if imported.model.open_sizes:
+    if imported.model.symbolic_sizes:
         data["sizes"] = [{"size": r.sizes, **r.compared.to_json(), **r.timed()} for r in runs]
     report(data, *_shown(data))
     if not wants_json() and not network.served and network.comparison is None and found.tasks:
@@ -123,7 +123,7 @@ class Run:
         from tilewright.models.sessions import NoKernel, Session
         from tilewright.models.truth import Truth, compare
 
-        fixed = Importer(model).run() if network.extracted.imported.model.open_sizes else network.extracted.imported
+        fixed = Importer(model).run() if network.extracted.imported.model.symbolic_sizes else network.extracted.imported
         inputs = random_inputs(fixed, given=given)
         try:
             sessions = [Session.of_file(model, threads, optimised=optimised) for optimised in (True, False)]

@@ -15,7 +15,7 @@ from functools import lru_cache, reduce
 from typing import Protocol
 
 from tilewright.core import TensorSpec, UsageError, Workload, cached_property, canonical_json
-from tilewright.extent import Extent, Size, Sizes, bounds, open_sizes
+from tilewright.extent import Extent, Size, Sizes, bounds, symbolic_sizes
 from tilewright.kernels.expression.expr import (
     FLOAT8,
     INDEX,
@@ -255,7 +255,7 @@ class Program(JsonList, sparse=("results",)):
     def sizes(self) -> dict[str, Extent]:
         """The symbolic sizes of the program, by name."""
         lengths = [n for t in self.tensors.values() for n in t.shape]
-        return open_sizes((*lengths, *(n for s in self.stages for n in s.reduce), *self._terms))
+        return symbolic_sizes((*lengths, *(n for s in self.stages for n in s.reduce), *self._terms))
 
     @property
     def size_arguments(self) -> tuple[str, ...]:

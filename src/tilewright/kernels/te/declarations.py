@@ -8,7 +8,7 @@ from numbers import Real
 
 from tilewright.core import OperatorError
 from tilewright.dtypes import DTYPES
-from tilewright.extent import Extent, greatest, open_sizes, shape_at
+from tilewright.extent import Extent, greatest, shape_at, symbolic_sizes
 from tilewright.kernels.expression import expr as ex
 from tilewright.kernels.expression.bounds import check_reads
 from tilewright.kernels.expression.expr import INDEX, PACKED, Expr, ExprLike, cast
@@ -112,7 +112,7 @@ def defined(name: str, extents: tuple[int, ...], dtype: str, made: Definition) -
         n.value: n.value.shape for n in stage.loads() if isinstance(n.value, TensorRef)
     }
     terms = (ex.whole(n) for e in made.body for n in e.walk() if n.op == "size")
-    sizes = open_sizes((*extents, *made.reduce, *(n for shape in reads.values() for n in shape), *terms))
+    sizes = symbolic_sizes((*extents, *made.reduce, *(n for shape in reads.values() for n in shape), *terms))
     if sizes:  # other sizes are checked when a program is made for them
         highest = greatest(sizes)
         body = tuple(ex.resized(e, lambda n: n.at(highest)) for e in made.body)
