@@ -18,7 +18,7 @@ from tilewright.extent import (
     larger,
     read_size,
     replaced,
-    settled,
+    simplified_extent,
     smaller,
     values_at,
     write_size,
@@ -203,9 +203,9 @@ def test_the_smaller_and_the_larger_are_the_same_for_every_size() -> None:
 
 def test_an_expression_that_is_the_same_at_every_size_is_that_number() -> None:
     n = Extent(224, 193, "n")
-    assert (settled((n + 31) // 32), settled((n + 31) // 32 - 6)) == (7, 1)
-    assert settled((n + 32) // 32) == (n + 32) // 32
-    assert settled(5) == 5
+    assert (simplified_extent((n + 31) // 32), simplified_extent((n + 31) // 32 - 6)) == (7, 1)
+    assert simplified_extent((n + 32) // 32) == (n + 32) // 32
+    assert simplified_extent(5) == 5
 
 
 def test_expressions_of_other_sizes_take_their_place() -> None:

@@ -296,7 +296,7 @@ def _bounds(form: Form, spans: tuple[tuple[str, tuple[int, int]], ...], exactly:
     return low, high
 
 
-def settled(number: int) -> int:
+def simplified_extent(number: int) -> int:
     """Simplifies an extent to a number if its bounds are equal, such as ``(n + 31) // 32`` for n in 193..224."""
     low, high = bounds(number)
     return low if low == high else number

@@ -12,7 +12,7 @@ import numpy as np
 
 from tilewright.core import Extent, TensorSpec, UsageError, cached_property
 from tilewright.errors import nearest
-from tilewright.extent import settled
+from tilewright.extent import simplified_extent
 from tilewright.graph.operations import OPERATIONS, infer
 
 Array = np.ndarray[Any, Any]
@@ -220,7 +220,7 @@ class GraphBuilder:
     def _define(self, spec: TensorSpec) -> None:
         if not spec.name or spec.name in self.values:
             raise UsageError(f"the value {spec.name!r} is defined twice", "Give every value a name of its own")
-        self.values[spec.name] = replace(spec, shape=tuple(map(settled, spec.shape)))
+        self.values[spec.name] = replace(spec, shape=tuple(map(simplified_extent, spec.shape)))
 
     def _read(self, what: str, names: Sequence[str]) -> list[TensorSpec | None]:
         for n in names:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tilewright.core import UsageError
-from tilewright.extent import Extent, Form, bounds, divides, extents_among, made, replaced, settled
+from tilewright.extent import Extent, Form, bounds, divides, extents_among, made, replaced, simplified_extent
 
 
 class OwnSizes:
@@ -38,7 +38,7 @@ class OwnSizes:
 
     def back(self, length: int) -> int:
         """A length of the group's sizes, in the graph's sizes."""
-        return settled(replaced(length, self.extents))
+        return simplified_extent(replaced(length, self.extents))
 
     def _of(self, e: Extent) -> Any:
         product: int = 1

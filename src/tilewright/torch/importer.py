@@ -14,7 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 from torch.fx import GraphModule, Node
 
 from tilewright.core import Extent, TensorSpec, TilewrightError
-from tilewright.extent import for_every_size, settled
+from tilewright.extent import for_every_size, simplified_extent
 from tilewright.graph import Graph
 from tilewright.graph.importing import Importing
 from tilewright.graph.ir import Array
@@ -69,7 +69,7 @@ def _length(n: Any, extents: Extents) -> int | None:
     if not extents or not isinstance(n, torch.SymInt):
         return _number(n)
     try:
-        return settled(length(n.node.expr, extents))
+        return simplified_extent(length(n.node.expr, extents))
     except LookupError:
         return None
 
