@@ -38,7 +38,7 @@ from tilewright.launch import ABI_VERSION, IntExpr, Launch, LaunchProgram, Prepa
 from tilewright.serialization import Json, JsonList, PairList, Pairs, Value
 
 __all__ = [
-    "ABI_VERSION", "EXACT", "IMPLICIT", "PARTS", "Artifact", "Candidate", "DatabaseError", "Device", "Extent",
+    "ABI_VERSION", "EXACT", "IMPLICIT", "TF32X3", "Artifact", "Candidate", "DatabaseError", "Device", "Extent",
     "Failure", "FailureKind", "IllegalSchedule", "IntExpr", "Launch", "LaunchProgram", "Measurement", "OperatorError",
     "Outcome", "Pairs", "Prepack", "Proposal", "Schedule", "Target", "TargetUnavailable", "Task", "TensorSpec",
     "TilewrightError", "TrialRecord", "UsageError", "Value", "Walk", "Workload", "cached_property", "canonical_json",
@@ -53,7 +53,7 @@ EXACT = "exact"
 
 No algorithm that replaces these sums by other arithmetic (Winograd, split TF32 products) is allowed.
 """
-PARTS = "tf32x3"
+TF32X3 = "tf32x3"
 """Precision of workloads that split each float32 operand into TF32 terms, for products as accurate as float32's."""
 
 
@@ -110,7 +110,7 @@ class Workload(Json, sparse=("more",)):
     """One computation with its sizes, dtypes and attributes.
 
     Identity is the normalised ``program`` (canonical JSON of the tensor expression, extents and dtypes included) and
-    ``precision`` (``ieee``, ``tf32``, :data:`PARTS` or :data:`EXACT`). The operator's name is no part of the identity:
+    ``precision`` (``ieee``, ``tf32``, :data:`TF32X3` or :data:`EXACT`). The operator's name is no part of the identity:
     an edited user file is another workload. ``params`` holds every parameter, defaults filled in. ``defaults`` holds
     the parameters that have a default, so that a look-up may leave them out. Symbolic sizes (``1..4096``) are listed in
     ``ranges``; ``flops`` then counts the operations at their upper bounds. ``output`` is the first of the ``outputs``,

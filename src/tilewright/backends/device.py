@@ -14,7 +14,7 @@ from tilewright.backends.cores import affinity
 from tilewright.backends.launches import DeviceLibrary, checked_hash
 from tilewright.backends.limits import Refusal, refusal
 from tilewright.backends.locks import DeviceLock, Lockable
-from tilewright.core import PARTS, Device, LaunchProgram, Target, Task, UsageError
+from tilewright.core import TF32X3, Device, LaunchProgram, Target, Task, UsageError
 from tilewright.dtypes import DTYPES
 
 
@@ -76,7 +76,7 @@ class DeviceBackend(Backend):
         limit = task.target.limit
         dtype = task.workload.inputs[0].dtype if task.workload.inputs else task.workload.output.dtype
         name = matrix_peak(dtype) or "fp32_flops"
-        if dtype == "float32" and task.workload.precision in ("tf32", PARTS):
+        if dtype == "float32" and task.workload.precision in ("tf32", TF32X3):
             name = "tf32_tensor_flops"
         flops, bandwidth = limit.get(name), limit.get("bandwidth")
         return Peaks(float(flops) if flops else None, float(bandwidth) if bandwidth else None)

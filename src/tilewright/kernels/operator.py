@@ -26,7 +26,7 @@ from typing import Any, overload
 from tilewright.core import (
     EXACT,
     IMPLICIT,
-    PARTS,
+    TF32X3,
     OperatorError,
     TensorSpec,
     TilewrightError,
@@ -214,7 +214,7 @@ def as_workload(
 
 def _precision(asked: str, program: str) -> str:
     """Precision of a workload, from the ``precision`` parameter and the program's text."""
-    return asked if asked in (EXACT, PARTS) else "tf32" if '_tf32"' in program else "ieee"
+    return asked if asked in (EXACT, TF32X3) else "tf32" if '_tf32"' in program else "ieee"
 
 
 # --------------------------------------------------------------------------- the decorator

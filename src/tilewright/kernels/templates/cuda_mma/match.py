@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from tilewright.core import PARTS
+from tilewright.core import TF32X3
 from tilewright.dtypes import DTYPES
 from tilewright.kernels.expression.expr import BYTES, FLOAT8, SIXTEEN, TF32, Expr, const, load
 from tilewright.kernels.expression.program import Program
@@ -102,7 +102,7 @@ def summed(p: Product, precision: str) -> Product:
     Tensor Cores truncate sums. So for ``tf32x3``, they sum single tiles of k only, and CUDA cores add up the tiles (as
     blocks with scale 1).
     """
-    if precision != PARTS or p.instruction.dtype != "float32" or p.c.scales is not None:
+    if precision != TF32X3 or p.instruction.dtype != "float32" or p.c.scales is not None:
         return p
     c = replace(p.c, scales=BlockScales(0, {"b": const(1.0, "float32")}))
     return replace(p, c=c, a=replace(p.a, c=c), b=replace(p.b, c=c))
