@@ -7,8 +7,8 @@ from functools import lru_cache, partial
 from tilewright.extent import ctext
 from tilewright.kernels.codegen.access import flat_index
 from tilewright.kernels.codegen.emitter import Emitter, Scope, Tile, plus
+from tilewright.kernels.codegen.nontemporal import NON_TEMPORAL
 from tilewright.kernels.codegen.printer import Printer
-from tilewright.kernels.codegen.stream import STREAM
 from tilewright.kernels.codegen.writer import Writer
 from tilewright.kernels.expression.expr import ITEMSIZE, Expr
 from tilewright.kernels.expression.linear import flat_step, linearise
@@ -39,7 +39,7 @@ def _text(p: ElementwiseTiling, kernel: Kernel, emitter: Emitter, nests: tuple[L
     emitter.tensors({x.name: ctype(m.tensors[x.name].dtype) for x in (*m.program.inputs, m.output)})
     emitter.arguments(kernel.arguments)
     (tiles if p.tiled else rows)(t)
-    helpers = STREAM if t.streamed else ""
+    helpers = NON_TEMPORAL if t.streamed else ""
     return helpers + tile(t, False) + tile(t, True) if p.tiled else helpers
 
 

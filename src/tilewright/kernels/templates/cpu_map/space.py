@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from math import prod
 
 from tilewright.core import Target, Value
-from tilewright.kernels.codegen.stream import can_stream
+from tilewright.kernels.codegen.nontemporal import can_bypass_caches
 from tilewright.kernels.expression.expr import INDEX, ITEMSIZE, Expr
 from tilewright.kernels.families.flatten import linear
 from tilewright.kernels.templates.cpu_map.program import Map
@@ -128,8 +128,10 @@ def space(m: Map, target: Target, template: str, version: int) -> SearchSpace:
     size = m.extents[m.inner]
     across = m.extents[m.across] if tile and m.across else 1
     streams = {
-        "rows": can_stream(m.program.output.dtype, target, lanes, m.moves),
-        "tiles": bool(tile) and can_stream(m.program.output.dtype, target, tile, m.moves) and aligned_rows(m, tile),
+        "rows": can_bypass_caches(m.program.output.dtype, target, lanes, m.moves),
+        "tiles": bool(tile)
+        and can_bypass_caches(m.program.output.dtype, target, tile, m.moves)
+        and aligned_rows(m, tile),
     }
     counts = tuple(v for v in (1, 2, 4, 8) if v == 1 or (v * lanes <= size and v * m.components <= 8))
     knobs = [

@@ -10,7 +10,7 @@ from math import prod
 from tilewright.extent import Extent, ctext
 from tilewright.kernels.codegen.access import storage
 from tilewright.kernels.codegen.emitter import Emitter, Scope, Tile
-from tilewright.kernels.codegen.stream import STREAM
+from tilewright.kernels.codegen.nontemporal import NON_TEMPORAL
 from tilewright.kernels.codegen.writer import Writer
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.linear import Linear
@@ -85,7 +85,7 @@ def _text(p: WindowTiling, kernel: Kernel, emitter: Emitter, nests: tuple[LoopNe
             w.line("streamed();")
 
     emitter.nest(emitter.entry, nests[0], unit, loops=nests[0].chunked, scope=scope, tasks=kernel.tasks)
-    return (REPEAT if any(r.repeat > 1 for r in p.s.reads) else "") + (STREAM if streamed else "")
+    return (REPEAT if any(r.repeat > 1 for r in p.s.reads) else "") + (NON_TEMPORAL if streamed else "")
 
 
 def _walk(block: Block, w: Writer, scope: Scope) -> None:

@@ -24,7 +24,7 @@ from math import prod
 
 from tilewright.core import IllegalSchedule, Target, Value, cached_property
 from tilewright.extent import Extent
-from tilewright.kernels.codegen.stream import can_stream
+from tilewright.kernels.codegen.nontemporal import can_bypass_caches
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.templates.cpu_stencil.match import Read, Stencil
@@ -241,7 +241,7 @@ def hoistable(s: Stencil, blocked: Iterable[str]) -> tuple[Read, ...]:
 
 def large(s: Stencil, target: Target) -> bool:
     """Whether the output is ``LARGE`` times the second-level cache, and can be written with non-temporal stores."""
-    vectors = s.strides.get(s.inner) == 1 and can_stream(s.output.dtype, target, lanes_of(s, target))
+    vectors = s.strides.get(s.inner) == 1 and can_bypass_caches(s.output.dtype, target, lanes_of(s, target))
     return vectors and s.output.size * ITEMSIZE[s.output.dtype] >= LARGE * target.l2_bytes
 
 

@@ -6,7 +6,7 @@ from tilewright.core import Target
 from tilewright.dtypes import DTYPES
 from tilewright.kernels.expression.expr import ITEMSIZE
 
-STREAM = """// Stores past the caches, where the address allows it.
+NON_TEMPORAL = """// Stores past the caches, where the address allows it.
 template <class T, class V> TW_INLINE void stream(T *p, V v) {
     if (((unsigned long)p & (sizeof(V) - 1)) != 0) tw::store(p, v);
 #if defined(__AVX512F__)
@@ -28,7 +28,7 @@ TW_INLINE void streamed() {
 """
 
 
-def can_stream(dtype: str, target: Target, lanes: int, moves: bool = False) -> bool:
+def can_bypass_caches(dtype: str, target: Target, lanes: int, moves: bool = False) -> bool:
     """Whether ``lanes`` elements form one vector of the target that is stored without rounding.
 
     Narrow types qualify only if the value moves unchanged from a read (``moves``).
