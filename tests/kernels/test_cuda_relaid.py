@@ -18,7 +18,7 @@ from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.primitives.mma_types import ROUNDING
 from tilewright.kernels.reference import evaluate
-from tilewright.kernels.rewrite.relaid import relaid, side_by_side
+from tilewright.kernels.rewrite.layout_transform import channels_last, side_by_side
 from tilewright.kernels.templates import default_schedule, templates_for
 from tilewright.kernels.templates.partition import k_contiguous
 from tilewright.kernels.templates.partition.template import CUDA_RELAID
@@ -77,7 +77,7 @@ class TestContractThoroughly(CudaTemplateContract):
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_the_rearranged_program_is_the_same(name: str) -> None:
     program = CONVOLUTIONS[name]()
-    found = relaid(program)
+    found = channels_last(program)
     assert found is not None
     other, copies = found
     assert copies == 2
@@ -98,7 +98,7 @@ def test_the_rearranged_program_is_the_same(name: str) -> None:
     ids=["channels last", "one tap", "in groups", "product", "rows"],
 )
 def test_nothing_else_is_rearranged(program: Callable[[], Program]) -> None:
-    assert relaid(program()) is None
+    assert channels_last(program()) is None
 
 
 def test_cuda_relaid_is_the_default_where_vectors_of_channels_are_whole() -> None:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from tilewright.core import Target
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.rewrite.inline import inlined
-from tilewright.kernels.rewrite.relaid import innermost
+from tilewright.kernels.rewrite.layout_transform import innermost
 from tilewright.kernels.templates.cuda.warpgroups import available
 
 LEAST_USES = 2048

@@ -13,7 +13,7 @@ from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.ranges import at
-from tilewright.kernels.rewrite.relaid import relaid, side_by_side
+from tilewright.kernels.rewrite.layout_transform import channels_last, side_by_side
 from tilewright.kernels.rewrite.split import cropped
 from tilewright.kernels.templates.base import GPUS
 from tilewright.kernels.templates.partition.cuda import GpuParts
@@ -215,7 +215,7 @@ class CudaRelaid(CudaPartition):
         from tilewright.kernels.templates.partition.k_contiguous import k_contiguous  # loads all CUDA primitives
 
         program = Program.loads(task.workload.program)
-        return relaid(program) or side_by_side(program) or k_contiguous(program, task.target)
+        return channels_last(program) or side_by_side(program) or k_contiguous(program, task.target)
 
     def _found(self, task: Task) -> tuple[Program, int]:
         found = self._rewritten(task)

@@ -21,7 +21,7 @@ LEAST_TAPS = 4
 
 
 @lru_cache(maxsize=256)
-def relaid(program: Program) -> tuple[Program, int] | None:
+def channels_last(program: Program) -> tuple[Program, int] | None:
     """The program with the operands of its windowed product copied channels-last, and the number of leading copy
     stages.
 
