@@ -192,15 +192,20 @@ def test_a_driver_that_captures_nothing_queues_every_launch_of_each_run(
     assert len(asked) == 1
 
 
-def test_values_cross_to_onnxruntime_and_back_only_where_it_gives_or_takes_them(
-    device: Watched, folder: Path, cnn: Extracted
-) -> None:
-    """The middle convolutions are onnxruntime's: ``b`` goes there and is not brought back."""
-    (folder / "some.db").unlink(missing_ok=True)
+@pytest.fixture(scope="module")
+def some(folder: Path, cnn: Extracted) -> Path:
+    """A database without kernels for the middle convolutions."""
     tasks = [t.workload for t in cnn.tasks if first(t.workload) and t.workload.inputs[0].shape != (1, 8, 6, 6)]
     tasks += [t.workload for t in cnn.tasks if first(t.workload) and "relu" in t.workload.op]
     default_kernels(tasks, folder / "some.db", "emulator")
-    made = network(cnn, folder / "some.db")
+    return folder / "some.db"
+
+
+def test_values_cross_to_onnxruntime_and_back_only_where_it_gives_or_takes_them(
+    device: Watched, some: Path, cnn: Extracted
+) -> None:
+    """The middle convolutions are onnxruntime's: ``b`` goes there and is not brought back."""
+    made = network(cnn, some)
     assert [p.ours for p, _ in made.parts] == [True, False, True]
     device.told()
     inputs = random_inputs(cnn.imported)
@@ -333,7 +338,7 @@ def test_forms_are_compared_with_device_and_border_within_their_times(
 
 
 def test_a_part_of_kernels_is_timed_with_all_that_it_reads(
-    device: Watched, folder: Path, cnn: Extracted, monkeypatch: pytest.MonkeyPatch
+    device: Watched, some: Path, cnn: Extracted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(EmulatorBackend, "emulated", False)
     seen: list[Sequence[str]] = []
@@ -346,7 +351,7 @@ def test_a_part_of_kernels_is_timed_with_all_that_it_reads(
         return {name: [seconds[name]] * 12 for name in runs}
 
     monkeypatch.setattr(comparing, "in_turns", timed)
-    with Library(folder / "some.db", threads=1) as library:
+    with Library(some, threads=1) as library:
         kept = fastest(cnn, library, device=DEVICE)
     assert seen[-1] == [ALL, GAINING, ALONE]
     assert kept.form == GAINING
