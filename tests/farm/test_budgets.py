@@ -248,9 +248,9 @@ def test_a_client_that_fills_the_disk_with_jobs_costs_its_place_a_queue_and_othe
     assert farm.call(kept()) == 4
     monkeypatch.setattr(farm.keeper.queues, "storage", 16 << 20)
     farm.wait_for(lambda: farm.call(kept()) == 0)
-    (said,) = [x for x in farm.said if "is made anew" in x]
+    (said,) = [x for x in farm.said if "is made again" in x]
     assert re.match(
-        r"the queue of cpu-idle is made anew: 16,\d+,\d+ bytes of jobs, of them 4 jobs of client client,", said
+        r"the queue of cpu-idle is made again: 16,\d+,\d+ bytes of jobs, of them 4 jobs of client client,", said
     )
     assert said.endswith("leave no room for results and artifacts (QUEUED in tilewright/farm/budgets.py)")
     assert farm.ask("reader", {"what": "status"})["trouble"] == ""

@@ -224,7 +224,7 @@ def test_a_missing_symbol_is_a_launch_failure(shared: LocalRunner, task: Task, m
     assert "tw_absent" in outcome.message
 
 
-def test_a_stored_kernel_is_verified_anew(shared: LocalRunner, task: Task, make: Make) -> None:
+def test_a_stored_kernel_is_verified_again(shared: LocalRunner, task: Task, make: Make) -> None:
     assert shared.verify(task, make("good")) is None
     wrong = shared.verify(task, make("wrong"))
     assert wrong is not None

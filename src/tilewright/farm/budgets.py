@@ -90,7 +90,7 @@ UNSTORED = Budget("UNSTORED", 64, "results that a worker keeps until the server 
 
 QUEUED = Budget(
     "QUEUED", GIB, "bytes of jobs in all queues of a full server, or a quarter of --storage",
-    "the largest queue is made anew; clients send their jobs again",
+    "the largest queue is made again; clients send their jobs again",
 )  # fmt: skip
 JOBS = Budget("JOBS", 100_000, "jobs in a queue", "refused by nats-server")
 MARK = Budget("MARK", 1 * KIB, "bytes of the mark that a worker began a job", "refused by nats-server")

@@ -172,7 +172,7 @@ class Queues:
         clients = Counter(s.split(".")[2] for s in found.state.subjects or ())
         client, jobs = max(clients.items(), key=lambda c: c[1], default=("nobody", 0))  # nobody: done meanwhile
         self._say(
-            f"the queue of {place} is made anew: {sizes[place]:,} bytes of jobs, of them {jobs:,} jobs of client "
+            f"the queue of {place} is made again: {sizes[place]:,} bytes of jobs, of them {jobs:,} jobs of client "
             f"{client.replace('%', '.')}, leave no room for results and artifacts ({QUEUED.where})"
         )
         async with self._one:
