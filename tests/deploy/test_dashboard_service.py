@@ -48,10 +48,10 @@ def arguments() -> dict[str, list[str]]:
 def started(words: list[str], folder: Path) -> Iterator[int]:
     """Its port. The files are those that the command names, in a folder instead of their volumes."""
     from tilewright.dashboard.app import create_app
-    from tilewright.dashboard.serving.serve import make_server, open_place
+    from tilewright.dashboard.serving.serve import bind_address, make_server
 
     values = parse_command(words, {"TILEWRIGHT_DB": str(folder / "some.db")})
-    place = open_place(
+    place = bind_address(
         values["host"], 0, token_file=folder / values["token_file"].name, tls_cert=folder / "server" / "cert.pem",
         tls_key=folder / "server" / "key.pem", behind_proxy=values["behind_proxy"],
         allow_hosts=values["allow_host"],

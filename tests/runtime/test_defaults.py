@@ -144,7 +144,7 @@ def test_without_xgboost_it_is_the_templates_default(monkeypatch: pytest.MonkeyP
 
     task = Task(get_operator("matmul").workload(**SIZES), detect(1))
     with monkeypatch.context() as patched:
-        patched.setattr(choice, "foreseen", lambda _task: "the model's")
+        patched.setattr(choice, "predicted_schedule", lambda _task: "the model's")
         assert defaults._schedule(task, None) == ("the model's", "foreseen")
     monkeypatch.setitem(sys.modules, "xgboost", None)
     assert defaults._schedule(task, None) == (default_schedule(task), "default")
