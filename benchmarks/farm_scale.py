@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from farm_throughput import CLASS, pretended
+from tilewright.backends import NO_PEAKS
 from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.cpu.device import device_model
 from tilewright.farm.client import Farm
@@ -30,7 +31,6 @@ from tilewright.farm.jobs import item_json, task_json
 from tilewright.farm.link import Endpoint
 from tilewright.farm.pki.certificates import create_authority
 from tilewright.farm.workers.runner import Bench, Runner
-from tilewright.measure.measuring import NO_PEAKS
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 from harness.farm import CODE, SHA256, FarmProcesses, SleepingMeasurer, simulated_device
