@@ -313,8 +313,8 @@ def _make(
 def _accepted(fn: Callable[..., Any] | None, parameters: Sequence[Parameter], all_of: bool) -> dict[str, Value | None]:
     """Parameters that ``fn`` is passed, by name: attributes, and sizes that it takes by keyword only.
 
-    ``all_of``: pass all attributes, also those that the signature does not name. The value is the operator's default;
-    it is ``None`` if the function has a default of its own, and the parameter is then passed only if given.
+    ``all_of``: pass all attributes, named in the signature or not. The value is the operator's default; it
+    is ``None`` if the function has a default of its own, and the parameter is then passed only if given.
     """
     found: dict[str, Value | None] = {}
     own = {} if fn is None else inspect.signature(fn).parameters

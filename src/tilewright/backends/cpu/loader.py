@@ -1,7 +1,7 @@
 """Loads libraries from their bytes, and calls their kernels.
 
 The bytes are hashed once and loaded from that same memory (an anonymous sealed file; a private
-folder on systems without one). So the checked bytes are those that run, even if the temporary folder
+folder on systems without one). So the process runs exactly the bytes that were checked, even if the temporary folder
 is mounted ``noexec``. All libraries of a process share the first library's thread pool.
 """
 

@@ -53,7 +53,7 @@ def build_c(
 ) -> CLibrary:
     """Compiles functions of one target. ``check``: compare each with its reference, if this machine can run it.
 
-    Equal sources, name and compiler give equal bytes. Raises ``UsageError`` for a name that is no C identifier, and
+    Equal sources, name and compiler give equal bytes. Raises ``UsageError`` for a name that is not a C identifier, and
     ``TilewrightError`` for functions that do not compile or give wrong results.
     """
     if not name.isascii() or not name.isidentifier() or not name[0].islower():

@@ -73,8 +73,8 @@ def elementwise(
 ) -> te.TensorRef:
     """``fn`` of every element: a formula over the inputs ``x``, ``y`` and ``z``, as in ``gelu(x*2 + y)``.
 
-    Inputs in call order: those that ``fn`` names. ``x`` has ``shape``; ``y`` and ``z`` have ``shape``, or ``y_shape``
-    and ``z_shape``, which broadcast to it as in NumPy. Output: ``shape``. A formula has ``+ - * / **``, comparisons,
+    Inputs, in call order: the names in ``fn``. ``x`` has ``shape``; ``y`` and ``z`` have ``shape``, or ``y_shape`` and
+    ``z_shape``, which broadcast to it as in NumPy. Output: ``shape``. A formula has ``+ - * / **``, comparisons,
     ``and or not``, numbers, ``inf``, ``pi``, and ``abs exp log log1p pow sqrt rsqrt sin cos tanh erf floor maximum
     minimum where relu gelu gelu_tanh silu sigmoid``; ``where(condition, a, b)``, ``pow(a, b)``. 16-bit reals are
     computed in float32 and rounded once.
