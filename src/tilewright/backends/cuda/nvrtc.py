@@ -32,7 +32,7 @@ _MAJORS = (13, 12)  # CUDA releases whose libraries are searched by name on the 
 
 
 class NoNvrtc(TargetUnavailable):
-    """No NVRTC on this machine, no loadable one, or none that supports the architecture."""
+    """NVRTC is missing, cannot be loaded, or does not support the architecture."""
 
 
 class Nvrtc:
